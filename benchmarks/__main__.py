@@ -317,17 +317,17 @@ def size_of(path: Path) -> str:
 
 
 @contextmanager
-def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
+def working_folder(parent: Path | None, *, keep: bool) -> Iterator[Path]:
     """Yield the folder for logs and peers; delete its content afterwards unless `keep` is set."""
-    if given is None:
+    if parent is None:
         with tempfile.TemporaryDirectory(prefix="flowdiag-bench-") as folder:
             yield Path(folder)
         return
-    given.mkdir(parents=True, exist_ok=True)
-    yield given
+    parent.mkdir(parents=True, exist_ok=True)
+    yield parent
     if not keep:
         for kind in (*KINDS, "jobs"):
-            for path in given.glob(f"{kind}-*"):
+            for path in parent.glob(f"{kind}-*"):
                 if path.is_dir():
                     shutil.rmtree(path)
                 else:  # the report of a wide cluster

@@ -370,22 +370,22 @@ def main() -> int:
     options.add_argument("--keep", type=Path, help="file with earlier results; extended")
     options.add_argument("--seconds", type=float, default=1e9, help="time limit of this run")
     options.add_argument("--so-far", action="store_true", help="render the results so far")
-    given = options.parse_args()
+    args = options.parse_args()
     kept: Kept = {}
-    if given.keep and given.keep.exists():
-        kept = json.loads(given.keep.read_text())
+    if args.keep and args.keep.exists():
+        kept = json.loads(args.keep.read_text())
     done = kept.get("done", {})
-    if not given.so_far and any(f"{run.name} {name}" not in done for run, name in cases()):
+    if not args.so_far and any(f"{run.name} {name}" not in done for run, name in cases()):
         with SparkStarter.begin() as starter:
             session = starter.session()
             starter.tune(0)
-            whole = measure_missing(kept, session, given.seconds, given.keep)
+            whole = measure_missing(kept, session, args.seconds, args.keep)
         if not whole:
             print(f"{len(kept['done'])} of {len(list(cases()))} are measured", file=sys.stderr)
             return 1
     text = page(kept)
     print(text)
-    if given.write:
+    if args.write:
         PAGE.write_text(text.rstrip() + "\n")
     return 0
 

@@ -109,20 +109,20 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--write", action="store_true", help="write the table into the page")
     options.add_argument("--keep", type=Path, help="file with earlier results; extended")
-    given = options.parse_args()
-    known = json.loads(given.keep.read_text()) if given.keep and given.keep.exists() else []
+    args = options.parse_args()
+    known = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else []
     found = []
     with SparkStarter.begin() as starter:
         session = starter.session()
         starter.tune(0)
         for row in rows(session, [Row(*each) for each in known]):
             found.append(row)
-            if given.keep:
-                given.keep.write_text(json.dumps(found))
+            if args.keep:
+                args.keep.write_text(json.dumps(found))
             print(*row, sep=", ", file=sys.stderr, flush=True)
     text = table(found)
     print(text)
-    if given.write:
+    if args.write:
         _write(PAGE, text)
     return 0
 

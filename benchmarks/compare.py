@@ -112,8 +112,8 @@ def main() -> int:
         help="folder written by `benchmarks.reports measure`",
     )
     parser.add_argument("--write", action="store_true", help=f"write the tables of {PAGE}")
-    given = parser.parse_args()
-    facts = Facts(given.measured)
+    args = parser.parse_args()
+    facts = Facts(args.measured)
     reports = {name: facts.report(name) for name in facts.names}
     false, lines = _false_changes(reports, facts)
     lines += [
@@ -130,7 +130,7 @@ def main() -> int:
     ]
     text = "\n".join(lines) + "\n"
     print(text)
-    if given.write:
+    if args.write:
         page = PAGE.read_text()
         PAGE.write_text(_BLOCK.sub(lambda hit: f"{hit[1]}\n{text}\n{hit[2]}", page))
     wrong = sum("**no**" in line for line in lines)

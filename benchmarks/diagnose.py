@@ -30,7 +30,7 @@ from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from tests.archives import FIXTURES
-from tests.diagnoses import ORDER, answer, truth_of
+from tests.diagnoses import ORDER, grade_report, truth_of
 
 PAGE: Final = Path("docs") / "diagnose.md"
 _OPTIONS: Final = Options(everything=True)
@@ -43,15 +43,15 @@ def main() -> int:
     parser.add_argument("--measured", type=Path, help="a folder of `benchmarks.reports measure`")
     parser.add_argument("--cost", action="store_true", help="time it, beside the single commands")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE}")
-    given = parser.parse_args()
-    reports = _stored_reports(given.measured) if given.measured else measured_reports()
+    args = parser.parse_args()
+    reports = _stored_reports(args.measured) if args.measured else measured_reports()
     judged = [_judged_report(folder, report) for folder, report in reports]
     lines = [*_head(), *_table(judged)]
-    if given.cost:
+    if args.cost:
         lines += _costs()
     page = "\n".join(lines) + "\n"
     print(page)
-    if given.write:
+    if args.write:
         PAGE.write_text(page)
     return any(verdict.startswith("wrong") for _, verdict, _ in judged)
 
@@ -100,7 +100,7 @@ def _inputs(folder: Path) -> tuple[Any, Any]:
 
 def _judged_report(folder: Path, report: Report) -> JudgedReport:
     truth = truth_of(folder)
-    return str(folder.relative_to(FIXTURES / "recordings")), answer(truth, report), report
+    return str(folder.relative_to(FIXTURES / "recordings")), grade_report(truth, report), report
 
 
 def _head() -> list[str]:
@@ -156,10 +156,10 @@ def _costs() -> list[str]:
         starter.tune(0)
         for name in _TIMED:
             topics, found = _inputs(FIXTURES / "recordings" / name)
-            asked = [*((each,) for each in topics), topics]
-            taken: list[list[float]] = [[] for _ in asked]
+            selections = [*((each,) for each in topics), topics]
+            taken: list[list[float]] = [[] for _ in selections]
             for _ in range(_ROUNDS + 2):
-                for number, some in enumerate(asked):
+                for number, some in enumerate(selections):
                     begun = time.perf_counter()
                     inspected = inspect_inputs(some, found, _OPTIONS)
                     report_on(

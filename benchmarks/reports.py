@@ -275,18 +275,18 @@ def main() -> int:
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--but-totals", action="store_true")
-    given = parser.parse_args()
-    if given.command == "keep":
-        parts = given.shard, given.shards
-        print(keep(given.folder, given.top, *parts, given.measured, given.widths), "reports")
+    args = parser.parse_args()
+    if args.command == "keep":
+        parts = args.shard, args.shards
+        print(keep(args.folder, args.top, *parts, args.measured, args.widths), "reports")
         return 0
-    if given.command == "sample":
-        print(sample(given.folder), "reports in", SAMPLE)
+    if args.command == "sample":
+        print(sample(args.folder), "reports in", SAMPLE)
         return 0
-    if given.command == "measure":
-        print(measure_all(given.folder, given.top, given.shard, given.shards), "inputs")
+    if args.command == "measure":
+        print(measure_all(args.folder, args.top, args.shard, args.shards), "inputs")
         return 0
-    return 1 if compare(given.before, given.after, but_totals=given.but_totals) else 0
+    return 1 if compare(args.before, args.after, but_totals=args.but_totals) else 0
 
 
 if __name__ == "__main__":

@@ -78,11 +78,11 @@ def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
     known: dict[tuple[Any, ...], Recorded] = {}
 
     def of(*paths: Path, topics: tuple[str, ...]) -> Recorded:
-        asked = (paths, topics)
-        if asked not in known:
+        key = (paths, topics)
+        if key not in known:
             spark: SparkSession = request.getfixturevalue("spark")
-            known[asked] = Recorded(paths, topics, spark)
-        return known[asked]
+            known[key] = Recorded(paths, topics, spark)
+        return known[key]
 
     return of
 

@@ -33,7 +33,7 @@ def truth_of(folder: Path) -> dict[str, Any]:
     return truth if "expected" in truth or "jobs" in truth else {}
 
 
-def answer(truth: Mapping[str, Any], report: Report) -> str:
+def grade_report(truth: Mapping[str, Any], report: Report) -> str:
     """Grade the first incident of a report with a word from `ORDER`.
 
     An incident is right if it has the true cause and its culprit does not contradict the truth.

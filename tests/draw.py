@@ -16,7 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.english import GENERATED, PRODUCT, ROOT, Text, docstring_nodes, files, of_data, of_python
+from tests.english import (
+    GENERATED,
+    PRODUCT,
+    ROOT,
+    Text,
+    data_texts,
+    docstring_nodes,
+    files,
+    python_texts,
+)
 
 _EXAMPLE: Final = re.compile(r"^ *>>> .*(?:\n(?! *$).+)*", re.MULTILINE)
 SHARES: Final = {"string": 0.4, "data": 0.2, "docstring": 0.3, "identifier": 0.1}
@@ -27,11 +36,11 @@ def pool() -> dict[str, list[Text]]:
     found: dict[str, list[Text]] = {kind: [] for kind in SHARES}
     for path in files(PRODUCT):
         if path.suffix == ".toml":
-            found["data"] += [text for text in of_data(path) if text.prose]
+            found["data"] += [text for text in data_texts(path) if text.prose]
         elif path.suffix == ".py" and path.name != "__init__.py":
-            documented = set(of_python(path, literals=False))
+            documented = set(python_texts(path, literals=False))
             found["docstring"] += docstrings(path)
-            found["string"] += [t for t in of_python(path, literals=True) if t not in documented]
+            found["string"] += [t for t in python_texts(path, literals=True) if t not in documented]
             found["identifier"] += identifiers(path)
     return {kind: sorted(set(texts), key=str) for kind, texts in found.items()}
 
@@ -60,10 +69,10 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--number", type=int, default=300, help="of texts (default: 300)")
-    given = parser.parse_args()
-    draw = random.Random(given.seed)
+    args = parser.parse_args()
+    draw = random.Random(args.seed)
     for kind, texts in pool().items():
-        for text in draw.sample(texts, round(given.number * SHARES[kind])):
+        for text in draw.sample(texts, round(args.number * SHARES[kind])):
             print(f"{kind}\t{text.path}:{text.line}\t{' '.join(text.text.split())}")
     rules = [path for path in files(PRODUCT) if path.parent.name == "rules"]
     docs = [path for path in files(["docs"]) if path.suffix == ".md" and path.name not in GENERATED]

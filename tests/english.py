@@ -174,7 +174,7 @@ def _visible(node: ast.AST) -> str | None:
     return None
 
 
-def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
+def python_texts(path: Path, *, literals: bool) -> Iterator[Text]:
     """Yield the docstrings and comments of a module and, for the product, its string literals."""
     source = path.read_text(encoding="utf-8")
     name, lines = str(path.relative_to(ROOT)), source.splitlines()
@@ -209,7 +209,7 @@ def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
             yield Text(name, first, text)
 
 
-def of_markdown(path: Path) -> Iterator[Text]:
+def markdown_texts(path: Path) -> Iterator[Text]:
     """Yield a Markdown page as one piece, without its indented code."""
     text = _INDENTED.sub(lambda m: "\n" * m[0].count("\n"), path.read_text(encoding="utf-8"))
     text = re.sub(r"<br>\d+\. |(?<=\|) 1\. ", ". ", text)  # lists in the cells of tables
@@ -221,7 +221,7 @@ _PROSE: Final = frozenset(
 )
 
 
-def of_data(path: Path) -> Iterator[Text]:
+def data_texts(path: Path) -> Iterator[Text]:
     """Yield the comments of a TOML file, and the prose of the causes."""
     name, source = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
     for number, line in enumerate(source.splitlines(), 1):
@@ -276,11 +276,11 @@ def texts(paths: Iterable[str] = ()) -> Iterator[Text]:
         if path == Path(__file__).resolve():
             continue
         if path.suffix == ".py":
-            yield from of_python(path, literals=top in PRODUCT)
+            yield from python_texts(path, literals=top in PRODUCT)
         elif path.suffix == ".md":
-            yield from of_markdown(path)
+            yield from markdown_texts(path)
         elif path.suffix == ".toml" and top in PRODUCT:
-            yield from of_data(path)
+            yield from data_texts(path)
 
 
 def problems(paths: Iterable[str] = ()) -> list[Problem]:

@@ -205,14 +205,17 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
 
 def _has_fault_of_its_own(truth: dict[str, Any], job: Any) -> bool:
     """Return whether the first culprit has another fault at the same time as the expected culprit."""
-    wanted, first = truth["expected"]["culprit"], job.culprits[0].subject if job.culprits else None
+    true_culprit, first = (
+        truth["expected"]["culprit"],
+        job.culprits[0].subject if job.culprits else None,
+    )
     spans = {
         (p["task"], p["subtask_index"]): (p["from"], p["until"], p["cause"])
         for p in truth.get("periods", ())
     }
-    if wanted is None or first is None:
+    if true_culprit is None or first is None:
         return False
-    right = spans.get((wanted.get("task"), wanted.get("subtask_index")))
+    right = spans.get((true_culprit.get("task"), true_culprit.get("subtask_index")))
     named = spans.get((first.task, first.subtask_index))
     return right is not None and named is not None and named == (*right[:2], job.cause)
 

@@ -23,7 +23,7 @@ from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 
-from .diagnoses import answer
+from .diagnoses import grade_report
 from .recordings import culprits_of
 from .windows import Run, Window, files_of, part_of_the_time
 
@@ -154,7 +154,7 @@ def grade(run: Run, report: Report) -> str:
     A less precise answer names the true culprit with a weaker cause: `slow-subtask` instead of
     `data-skew`.
     """
-    word = answer(run.truth, report).partition(" ")[0]
+    word = grade_report(run.truth, report).partition(" ")[0]
     if word == "wrong" and any(_accuses(culprit, report) for culprit in _culprits(run)):
         return "less precise"
     return word

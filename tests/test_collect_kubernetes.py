@@ -415,7 +415,7 @@ def test_an_unusable_server_is_one_clear_line(
     world = FakeCluster(answers={DEPLOYMENT: reply})
     with serving(world) as server:
         config = kubeconfig(tmp_path, server.url)
-        given = [
+        arguments = [
             "collect",
             "k8s",
             "orders",
@@ -426,7 +426,7 @@ def test_an_unusable_server_is_one_clear_line(
             "--timeout",
             "0.2s",
         ]
-        assert main(given) == 2
+        assert main(arguments) == 2
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 2 and "t0ken" not in error
 

@@ -124,8 +124,8 @@ def yarn() -> Iterator[Yarn]:
 
 
 def collect(world: Yarn, folder: Path, *more: str) -> int:
-    given = ["--resourcemanager", world.url, "--timeline", world.url, "-o", str(folder), "-q"]
-    return main(["collect", "yarn", APP, *given, *more])
+    arguments = ["--resourcemanager", world.url, "--timeline", world.url, "-o", str(folder), "-q"]
+    return main(["collect", "yarn", APP, *arguments, *more])
 
 
 def files(folder: Path) -> set[str]:
@@ -191,7 +191,7 @@ def test_an_ended_application_comes_from_the_timeline_server(yarn: Yarn, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "words"),
     [
         ({"/cluster": Reply(status=401, headers={"WWW-Authenticate": "Negotiate"})}, "requires Kerberos (401)"),
         ({"/cluster": Reply(status=403)}, "denies access (403)"),
@@ -201,12 +201,12 @@ def test_an_ended_application_comes_from_the_timeline_server(yarn: Yarn, tmp_pat
     ],
 )  # fmt: skip
 def test_a_rejected_request_is_one_line(
-    yarn: Yarn, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: dict[str, Reply], said: str
+    yarn: Yarn, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: dict[str, Reply], words: str
 ) -> None:  # fmt: skip
     yarn.broken = broken
     assert collect(yarn, tmp_path / "new") == 2
     error = capsys.readouterr().err
-    assert said in error and "hint:" in error and "Traceback" not in error
+    assert words in error and "hint:" in error and "Traceback" not in error
     assert not (tmp_path / "new").exists()
 
 
@@ -228,17 +228,17 @@ def test_credentials_go_only_to_named_servers(yarn: Yarn, tmp_path: Path) -> Non
     token.write_text("opensesame")
     with serving(yarn) as node:
         yarn.url, manager = node.url, yarn.url
-        given = ["--resourcemanager", manager, "--timeline", manager, "--no-rest", "-q"]
-        given += ["--token-file", str(token), "-o", str(tmp_path / "out")]
-        assert main(["collect", "yarn", APP, *given]) == 0
+        arguments = ["--resourcemanager", manager, "--timeline", manager, "--no-rest", "-q"]
+        arguments += ["--token-file", str(token), "-o", str(tmp_path / "out")]
+        assert main(["collect", "yarn", APP, *arguments]) == 0
         assert node.asked and all("Authorization" not in headers for headers in node.headers)
     assert f"{MASTER}/jobmanager.log" in files(tmp_path / "out")
 
 
 def test_the_path_of_a_gateway(yarn: Yarn, tmp_path: Path) -> None:
     gateway = f"{yarn.url}/gateway/default/resourcemanager"
-    given = ["--resourcemanager", gateway, "--timeline", yarn.url, "--no-rest", "-q"]
-    assert main(["collect", "yarn", APP, "-o", str(tmp_path), *given]) == 0
+    arguments = ["--resourcemanager", gateway, "--timeline", yarn.url, "--no-rest", "-q"]
+    assert main(["collect", "yarn", APP, "-o", str(tmp_path), *arguments]) == 0
     assert {"attempts.json", "queue.json", f"{MASTER}/jobmanager.log"} <= files(tmp_path)
 
 

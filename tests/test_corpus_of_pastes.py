@@ -42,8 +42,8 @@ def test_a_paste_is_recognised(paste: Paste, tmp_path: Path) -> None:
 def test_no_wrapping_leads_to_a_wrong_answer(paste: Paste, tmp_path: Path) -> None:
     judge = PasteJudge(tmp_path, None)
     answers = {wrapping: judge.answer(paste, wrapping) for wrapping in wrappings_of(paste.engine)}
-    given = [answer for answer in answers.values() if answer is not None]
-    assert [answer for answer in given if answer.verdict == "wrong"] == []
+    possible = [answer for answer in answers.values() if answer is not None]
+    assert [answer for answer in possible if answer.verdict == "wrong"] == []
 
 
 @pytest.mark.full

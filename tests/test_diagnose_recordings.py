@@ -26,7 +26,7 @@ from flowdiag.cli.text.page import Page
 from flowdiag.parsers.discover import discover
 from tests.archives import unpacked
 
-from .diagnoses import answer
+from .diagnoses import grade_report
 from .measured import FLINK, Recorded
 from .test_queue_recordings import MAY_BE_SILENT, ROOT, recordings_of_queues
 
@@ -40,7 +40,7 @@ OF_STARTUP = ("jobmanager-lost",)
 EVERY = Options(everything=True)
 
 
-def of_every_kind() -> list[Any]:
+def all_recordings() -> list[Any]:
     """Return all recordings. Those of scenarios with a later version run only in `.ci/full`."""
     kinds: dict[str, Any] = {}
     found = recordings_of_queues()
@@ -54,7 +54,7 @@ def of_every_kind() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("folder", "truth"), of_every_kind())
+@pytest.mark.parametrize(("folder", "truth"), all_recordings())
 def test_the_first_incident_is_the_true_one(
     folder: Path, truth: dict[str, Any], recorded: Callable[..., Recorded]
 ) -> None:
@@ -64,7 +64,7 @@ def test_the_first_incident_is_the_true_one(
     measured = recorded(unpacked(folder), topics=names)
     report = report_on(tuple(map(topic, names)), measured.inspected, measured.measured, EVERY)
     assert report.tool.command == EVERYTHING
-    right = answer(truth, report)
+    right = grade_report(truth, report)
     assert right == "right" or (
         # A report without an incident is not wrong.
         right == "inconclusive"

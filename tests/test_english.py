@@ -43,7 +43,7 @@ def test_python_text_is_checked_in_docstrings_comments_and_messages(
     )
     lines = [
         problem.line
-        for piece in english.of_python(module, literals=True)
+        for piece in english.python_texts(module, literals=True)
         for problem in problems_in(piece)
     ]
     assert sorted(lines) == [1, 4, 5, 5]

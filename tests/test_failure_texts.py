@@ -523,7 +523,7 @@ def test_the_exception_of_a_checkpoint_that_was_not_triggered(judge: PasteJudge)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         (
             '{"error": "[DELTA_TABLE_NOT_FOUND] orders", "error_trace": "Traceback (most recent call last):\\n  File \\"/a/job.py\\", line 3\\n    q.start()\\n"}',
@@ -545,9 +545,9 @@ def test_the_exception_of_a_checkpoint_that_was_not_triggered(judge: PasteJudge)
     ],
 )  # fmt: skip
 def test_a_failure_whose_class_and_message_are_values_of_json(
-    judge: PasteJudge, text: str, said: str
+    judge: PasteJudge, text: str, words: str
 ) -> None:
-    assert said in report_on(judge, text).findings[0].title
+    assert words in report_on(judge, text).findings[0].title
 
 
 def test_a_json_object_without_a_failure_reports_none(judge: PasteJudge) -> None:
@@ -555,7 +555,7 @@ def test_a_json_object_without_a_failure_reports_none(judge: PasteJudge) -> None
     assert report_on(judge, text).findings == []
 
 
-def test_a_cause_alone_does_not_show_which_job_ended(judge: PasteJudge) -> None:
+def test_a_cause_alone_does_not_show_that_a_job_ended(judge: PasteJudge) -> None:
     text = "Caused by: a.b.PriceException: no price\n\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)\n"
     assert report_on(judge, text).summary.verdict == "degraded"
     assert "ended the application" in words_of(report_on(judge, text.removeprefix("Caused by: ")))

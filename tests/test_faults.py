@@ -350,10 +350,10 @@ def planted_rule(monkeypatch: pytest.MonkeyPatch, code: str, judge: Any) -> None
 
 
 def test_a_rule_fails_for_one_job_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def judge(job: Any, limits: Any) -> Iterator[Inconclusive]:
-        asked.append(job.key.job_id)
+        requests.append(job.key.job_id)
         yield Inconclusive(reason="said before")
         if job.key.job_id == JOBS[0]:
             raise TypeError(SECRET)
@@ -369,7 +369,7 @@ def test_a_rule_fails_for_one_job_of_two(monkeypatch: pytest.MonkeyPatch) -> Non
     (rule,) = (rule for rule in report.rules if rule.code == code)
     assert rule.status == "inconclusive"
     assert rule.reason == f"said before · a bug in flowdiag kept it from judging {SECRET}-a"
-    assert asked == list(JOBS), "the other job is judged"
+    assert requests == list(JOBS), "the other job is judged"
     (topic,) = report.topics
     assert (topic.status, topic.verdict) == ("inconclusive", "inconclusive")
 

@@ -59,8 +59,17 @@ def test_kubectl_accepts_the_server_of_the_tests(tmp_path: Path) -> None:
 def test_kubectl_runs_flowdiag_as_its_plugin(tmp_path: Path) -> None:
     with serving(cluster()) as server:
         output = tmp_path / "snapshot"
-        given = ["flowdiag", "collect", "k8s", f"pod/{NAME}", "-o", str(output), "--no-rest", "-q"]
-        kubectl(tmp_path, server.url, *given)
+        arguments = [
+            "flowdiag",
+            "collect",
+            "k8s",
+            f"pod/{NAME}",
+            "-o",
+            str(output),
+            "--no-rest",
+            "-q",
+        ]
+        kubectl(tmp_path, server.url, *arguments)
     assert (output / f"{NAME}.main.log").read_text() == "the log\n"
 
 
@@ -106,7 +115,7 @@ def test_a_proxy(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             text["clusters"][0]["cluster"]["proxy-url"] = proxy.url
             config.write_text(json.dumps(text))
         output = str(tmp_path / "snapshot")
-        given = ["--kubeconfig", str(config), "-o", output, "--no-rest", "-q"]
-        assert main(["collect", "k8s", NAME, *given]) == 0
+        arguments = ["--kubeconfig", str(config), "-o", output, "--no-rest", "-q"]
+        assert main(["collect", "k8s", NAME, *arguments]) == 0
         assert all(path.startswith("http://api.example:6443/") for path in proxy.asked)
     assert (tmp_path / "snapshot" / f"{NAME}.main.log").is_file()

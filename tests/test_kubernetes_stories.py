@@ -91,7 +91,7 @@ def collected(world: FakeCluster, folder: Path) -> Path:
     snapshot = folder / "snapshot"
     with serving(world) as server:
         config = kubeconfig(folder, server.url)
-        given = [
+        arguments = [
             "collect",
             "k8s",
             "orders",
@@ -102,7 +102,7 @@ def collected(world: FakeCluster, folder: Path) -> Path:
             "--no-rest",
             "-q",
         ]
-        assert main(given) == 0
+        assert main(arguments) == 0
     return snapshot
 
 
@@ -241,8 +241,16 @@ def test_one_command_collects_and_diagnoses(
     with serving(world) as server:
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.url)))
         kept = tmp_path / "kept"
-        given = ["k8s://prod/orders", "--format", "json", "-o", str(report), "--keep", str(kept)]
-        assert flowdiag(*given) in (0, 1)
+        arguments = [
+            "k8s://prod/orders",
+            "--format",
+            "json",
+            "-o",
+            str(report),
+            "--keep",
+            str(kept),
+        ]
+        assert flowdiag(*arguments) in (0, 1)
         assert main(["diagnose", "k8s://prod/nothing", "-q"]) == 2
         assert main(["diagnose", "k8s://prod/orders?x=1", "-q"]) == 2
     found = json.loads(report.read_bytes())

@@ -43,8 +43,8 @@ COMMAND = "\nCommand Line: -Xmx1g {name} --configDir /opt/conf\n"
 
 
 def findings_of(text: str, folder: Path) -> Report:
-    asked = PasteJudge(folder, None)
-    report = asked.report(asked.inputs(text))
+    judge = PasteJudge(folder, None)
+    report = judge.report(judge.inputs(text))
     assert report is not None
     return report
 

@@ -107,10 +107,10 @@ def test_typed() -> None:
     ],
 )
 def test_user_errors_share_one_type(
-    given: dict[str, Any], words: str, capfd: pytest.CaptureFixture[str]
+    arguments: dict[str, Any], words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(flowdiag.FlowdiagError) as caught:
-        flowdiag.diagnose(**given)
+        flowdiag.diagnose(**arguments)
     assert words in f"{caught.value.message} {caught.value.hint}"
     assert capfd.readouterr() == ("", "")
 

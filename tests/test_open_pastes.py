@@ -13,9 +13,9 @@ from benchmarks.open_pastes import (
     OpenPaste,
     answers_of,
     counts,
-    half_of,
     judge_open,
     open_pastes,
+    split_name,
 )
 from benchmarks.pastes import PAGE, PasteJudge
 from flowdiag.analyses.knowledge.causes import CAUSES
@@ -27,7 +27,7 @@ SAMPLES: Final = {"develop": open_pastes("develop")[::3], "rounds": open_pastes(
 def test_every_text_lies_in_the_half_of_its_name() -> None:
     assert len({paste.name for paste in PASTES}) == len(PASTES) >= 200
     halves = [paste for paste in PASTES if paste.half in HALVES]
-    assert [paste.name for paste in halves if paste.half != half_of(paste.name)] == []
+    assert [paste.name for paste in halves if paste.half != split_name(paste.name)] == []
 
 
 @pytest.mark.parametrize("paste", PASTES, ids=lambda paste: paste.name)

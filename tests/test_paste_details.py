@@ -104,12 +104,12 @@ def test_the_report_of_a_text(case: Case, tmp_path: Path) -> None:
     report = PasteJudge(tmp_path, None).report_on_text(case.text)
     assert report is not None
     assert (report.summary.verdict, report.summary.cause) == (case.verdict, case.cause)
-    said = " ".join(
+    text = " ".join(
         [
             *(f"{f.title} {f.explain}" for f in report.findings),
             *(action.text for f in report.findings for action in f.actions),
             *(suggestion.text for suggestion in report.summary.suggestions),
         ]
     )
-    assert [words for words in case.shows if words not in said] == []
-    assert [words for words in case.never if words in said] == []
+    assert [words for words in case.shows if words not in text] == []
+    assert [words for words in case.never if words in text] == []

@@ -160,9 +160,9 @@ def _calls(name: str) -> Iterator[tuple[str, ast.Call]]:
 def test_every_option_has_a_value_or_a_measurement() -> None:
     known = 0
     for place, call in _calls("Action"):
-        given = {word.arg for word in call.keywords}
-        if "option" in given:
-            assert given & {"proposed", "unset", "measure"}, place
+        arguments = {word.arg for word in call.keywords}
+        if "option" in arguments:
+            assert arguments & {"proposed", "unset", "measure"}, place
             known += 1
     assert known > 5
 
@@ -172,11 +172,11 @@ def test_every_option_has_a_value_or_a_measurement() -> None:
 
 def job(version: str = "1.20.5", **settings: str) -> JobFacts:
     key = JobKey(cluster="c", job_id="j")
-    given = tuple(
+    arguments = tuple(
         Setting(job=key, key=name.replace("__", "-").replace("_", "."), value=value, source="log")
         for name, value in settings.items()
     )
-    return JobFacts(key=key, name="orders", version=version, settings=given)
+    return JobFacts(key=key, name="orders", version=version, settings=arguments)
 
 
 def options_of(actions: tuple[Action, ...]) -> list[str | None]:
@@ -222,7 +222,7 @@ def test_settings_and_observations_are_distinguished() -> None:
 
 
 def finding(code: str, *actions: Action, **changes: Any) -> tuple[RuleOutcome, Finding]:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "job": JobKey(cluster="c", job_id="j"),
         "severity": Severity.WARNING,
         "state": State.ONGOING,
@@ -231,7 +231,7 @@ def finding(code: str, *actions: Action, **changes: Any) -> tuple[RuleOutcome, F
         "explain": "e",
         "actions": actions,
     }
-    found = Finding(**(given | changes))
+    found = Finding(**(arguments | changes))
     return RuleOutcome(code=code, name="n", title="t", core=False, findings=(found,)), found
 
 

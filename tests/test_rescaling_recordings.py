@@ -43,5 +43,5 @@ def test_the_cause_of_each_recording(
         assert found == set()
     else:
         assert expected.get("rescaling", expected["cause"]) in found
-    # A wanted rescale is no restart.
+    # A requested rescale is not a restart.
     assert not any(finding.code in ("CP311", "ST102") for finding in findings)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-Told = Callable[[str], Report]
+Diagnose = Callable[[str], Report]
 JOB: Final = "9e0c7b6a5d4c3b2a1908f7e6d5c4b3a2"
 COORDINATOR: Final = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
 NOT_FINALIZED: Final = (
@@ -31,12 +31,12 @@ NOT_FINALIZED: Final = (
 
 
 @pytest.fixture
-def diagnose(tmp_path: Path, spark: SparkSession) -> Told:
+def diagnose(tmp_path: Path, spark: SparkSession) -> Diagnose:
     """Return the findings on a text."""
-    asked = PasteJudge(tmp_path, lambda: spark, all_with_spark=True)
+    judge = PasteJudge(tmp_path, lambda: spark, all_with_spark=True)
 
     def tell(text: str) -> Report:
-        report = asked.report(asked.inputs(text))
+        report = judge.report(judge.inputs(text))
         assert report is not None
         return report
 
@@ -63,7 +63,7 @@ def record(logger: str, message: str, *, at: str = "10:00:00,001", level: str = 
     ids=["processing", "triggering", "counted"],
 )
 def test_a_checkpoint_that_could_not_be_finalized_is_read_below_any_record(
-    above: str, diagnose: Told
+    above: str, diagnose: Diagnose
 ) -> None:
     report = diagnose(above + NOT_FINALIZED)
     assert (report.summary.verdict, report.summary.cause) == (Verdict.DEGRADED, "storage-failure")
@@ -99,7 +99,7 @@ WATCHDOG: Final = (
 )
 
 
-def test_the_task_that_triggered_the_watchdog_is_the_culprit(diagnose: Told) -> None:
+def test_the_task_that_triggered_the_watchdog_is_the_culprit(diagnose: Diagnose) -> None:
     report = diagnose(STUCK + WATCHDOG)
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("CP310", "task-hangs")
@@ -108,7 +108,7 @@ def test_the_task_that_triggered_the_watchdog_is_the_culprit(diagnose: Told) -> 
     assert "the watchdog killed its TaskManager" in finding.title
 
 
-def test_the_watchdog_alone_names_no_task(diagnose: Told) -> None:
+def test_the_watchdog_alone_names_no_task(diagnose: Diagnose) -> None:
     report = diagnose(WATCHDOG)
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("CP310", "task-hangs")
@@ -116,7 +116,7 @@ def test_the_watchdog_alone_names_no_task(diagnose: Told) -> None:
     assert "no record names the task" in finding.title
 
 
-def test_a_task_that_closes_slowly_is_information(diagnose: Told) -> None:
+def test_a_task_that_closes_slowly_is_information(diagnose: Diagnose) -> None:
     report = diagnose(STUCK)
     (finding,) = report.findings
     assert (finding.severity, finding.cause) == ("info", None)
@@ -171,7 +171,7 @@ REVOKED: Final = record(
     ],
     ids=["kubernetes", "zookeeper", "the job alone"],
 )
-def test_lost_leadership_suspends_the_job(text: str, says: str, diagnose: Told) -> None:
+def test_lost_leadership_suspends_the_job(text: str, says: str, diagnose: Diagnose) -> None:
     report = diagnose(text)
     assert report.summary.cause == "leadership-lost"
     finding = next(finding for finding in report.findings if finding.code == "ST304")
@@ -180,7 +180,7 @@ def test_lost_leadership_suspends_the_job(text: str, says: str, diagnose: Told) 
     assert all(finding.subject.task is None for finding in report.findings)
 
 
-def test_a_stopping_cluster_gives_up_leadership(diagnose: Told) -> None:
+def test_a_stopping_cluster_gives_up_leadership(diagnose: Diagnose) -> None:
     assert not diagnose(REVOKED + SUSPENDED).findings
 
 
@@ -207,7 +207,7 @@ def completed(durations: list[int]) -> str:
     ids=["climbing", "below half of the timeout", "warming up", "one"],
 )
 def test_rising_durations_are_slow_from_the_first(
-    durations: list[int], codes: set[str], diagnose: Told
+    durations: list[int], codes: set[str], diagnose: Diagnose
 ) -> None:
     assert {finding.code for finding in diagnose(completed(durations)).findings} == codes
 
@@ -239,13 +239,13 @@ FAILED: Final = (
 )
 
 
-def test_a_worker_on_which_a_task_ran_had_registered(diagnose: Told) -> None:
+def test_a_worker_on_which_a_task_ran_had_registered(diagnose: Diagnose) -> None:
     report = diagnose(terminated(KILLED.format(CONTAINER)) + FAILED)
     assert [story.cause for story in report.summary.stories] == ["out-of-memory"]
     assert "ST202" not in {finding.code for finding in report.findings}
 
 
-def test_a_worker_without_a_known_start_just_ended(diagnose: Told) -> None:
+def test_a_worker_without_a_known_start_just_ended(diagnose: Diagnose) -> None:
     report = diagnose(terminated("Container exited with a non-zero exit code 1."))
     titles = [finding.title for finding in report.findings if finding.code == "ST202"]
     assert not any("before registering" in title for title in titles)
@@ -261,7 +261,7 @@ FINISHED: Final = (
     ("minutes", "causes"), [((14, 15, 16), {"finished-tasks"}), ((14, 15), set())]
 )
 def test_three_triggers_refused_for_finished_tasks_are_enough(
-    minutes: tuple[int, ...], causes: set[str], diagnose: Told
+    minutes: tuple[int, ...], causes: set[str], diagnose: Diagnose
 ) -> None:
     text = "".join(
         record(COORDINATOR, FINISHED, at=f"10:{minute}:20,114", level="INFO") for minute in minutes
@@ -269,7 +269,7 @@ def test_three_triggers_refused_for_finished_tasks_are_enough(
     assert {finding.cause for finding in diagnose(text).findings} == causes
 
 
-def test_a_fenced_producer_implies_no_gap(diagnose: Told) -> None:
+def test_a_fenced_producer_implies_no_gap(diagnose: Diagnose) -> None:
     report = diagnose(
         record(
             "org.apache.flink.runtime.taskmanager.Task",
@@ -283,7 +283,7 @@ def test_a_fenced_producer_implies_no_gap(diagnose: Told) -> None:
     assert not any("0 ms" in (finding.why or "") for finding in report.findings)
 
 
-def test_the_error_inside_an_operator_event_is_the_headline(diagnose: Told) -> None:
+def test_the_error_inside_an_operator_event_is_the_headline(diagnose: Diagnose) -> None:
     message = (
         "org.apache.flink.kubernetes.operator.exception.UpgradeFailureException: HA metadata not available to "
         "restore from last state. It is possible that the job has finished or terminally failed, or the "
@@ -312,7 +312,7 @@ HEAP: Final = (
 )
 
 
-def test_memory_that_runs_out_during_a_submission_is_one_incident(diagnose: Told) -> None:
+def test_memory_that_runs_out_during_a_submission_is_one_incident(diagnose: Diagnose) -> None:
     report = diagnose(
         record(
             "org.apache.flink.runtime.dispatcher.StandaloneDispatcher",
@@ -331,7 +331,7 @@ def test_memory_that_runs_out_during_a_submission_is_one_incident(diagnose: Told
 
 
 def test_the_death_of_a_taskmanager_and_the_lost_connections_are_one_incident(
-    diagnose: Told,
+    diagnose: Diagnose,
 ) -> None:
     report = diagnose(
         record(
@@ -355,7 +355,7 @@ def test_the_death_of_a_taskmanager_and_the_lost_connections_are_one_incident(
     assert "container" not in report.findings[0].title
 
 
-def test_the_second_exception_of_a_pair_is_named(diagnose: Told) -> None:
+def test_the_second_exception_of_a_pair_is_named(diagnose: Diagnose) -> None:
     """Two tasks fail within a second: the first is the finding, the other is part of its explanation."""
     head = (
         "2026-03-02 10:15:3{} INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph [] - {} "
@@ -388,7 +388,7 @@ DECODER: Final = (
 )
 
 
-def test_a_heap_error_that_an_exception_handler_logs_is_one_death(diagnose: Told) -> None:
+def test_a_heap_error_that_an_exception_handler_logs_is_one_death(diagnose: Diagnose) -> None:
     """The lost process must not be blamed on the container's memory or on the network."""
     handled = record(
         "org.apache.flink.util.FatalExitExceptionHandler",
@@ -438,7 +438,7 @@ def failed_on(task: str, place: str, at: str) -> str:
     )
 
 
-def test_direct_memory_that_runs_out_is_one_death(diagnose: Told) -> None:
+def test_direct_memory_that_runs_out_is_one_death(diagnose: Diagnose) -> None:
     """The JobManager's memory is not at fault, and the lost connections and the ended pod follow."""
     task = failed_on("enrich (1/4)", "tm-1 @ worker-1 (dataPort=4001)", "10:00:00,300") + DIRECT
     closed = (
@@ -488,7 +488,7 @@ def test_direct_memory_that_runs_out_is_one_death(diagnose: Told) -> None:
     ],
 )
 def test_a_response_of_the_exceptions_endpoint_shows_a_frame_that_is_too_large(
-    cause: str, diagnose: Told
+    cause: str, diagnose: Diagnose
 ) -> None:
     trace = (
         "java.lang.reflect.UndeclaredThrowableException\n\tat com.sun.proxy.$Proxy60.submitTask(Unknown Source)\n"

@@ -47,8 +47,8 @@ ENDED = (
 
 
 def findings_of(text: str, folder: Path) -> Report:
-    asked = PasteJudge(folder, None)
-    report = asked.report(asked.inputs(text))
+    judge = PasteJudge(folder, None)
+    report = judge.report(judge.inputs(text))
     assert report is not None
     return report
 

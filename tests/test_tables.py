@@ -48,11 +48,11 @@ def facts(checkpoints: int = 3) -> ClusterFacts:
     return ClusterFacts(jobs=(job,), processes=())
 
 
-def write(where: Path | str, given: ClusterFacts, **options: Any) -> None:
+def write(where: Path | str, cluster: ClusterFacts, **options: Any) -> None:
     tables = DataDir(str(where), **options)
 
     def diagnosis() -> Report:
-        for name, rows in checkpoint_tables(given, excerpts=True):
+        for name, rows in checkpoint_tables(cluster, excerpts=True):
             tables.rows(name, rows)
         return reports.failing()
 
@@ -172,7 +172,7 @@ def test_a_failure_keeps_the_old_tables(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_with_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*given: object, **more: object) -> int:
+    def full(*options: object, **more: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(parts, "write_file", full)
@@ -226,17 +226,17 @@ def test_the_command_rejects_options_before_the_diagnosis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("flowdiag.cli.diagnosing.deliver", lambda *given: pytest.fail("worked"))
+    monkeypatch.setattr("flowdiag.cli.diagnosing.deliver", lambda *arguments: pytest.fail("worked"))
     monkeypatch.setattr("flowdiag.cli.diagnosing.start_spark", _no_spark)
-    given = ["--data-dir", str(tmp_path / "data")] if "--data-dir" not in options else []
-    assert main(["checkpoints", "file:///logs", *given, *options]) == 2
+    arguments = ["--data-dir", str(tmp_path / "data")] if "--data-dir" not in options else []
+    assert main(["checkpoints", "file:///logs", *arguments, *options]) == 2
     out, err = capfd.readouterr()
     assert out == "" and words in err and "hint: " in err
     assert os.listdir(tmp_path) == []
 
 
 class _no_spark:
-    def __init__(self, *given: object) -> None: ...
+    def __init__(self, *options: object) -> None: ...
 
     def __enter__(self) -> None:
         return None

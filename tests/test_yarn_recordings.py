@@ -96,17 +96,17 @@ def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
     if expected["cause"] == "out-of-memory":
         stories = [each for each in summary["stories"] if each["cause"] == "out-of-memory"]
         findings = [each for each in found["findings"] if each["cause"] == "out-of-memory"]
-        told = " ".join(each["narrative"] for each in stories)
-        assert "beyond" in told or "exceeding physical memory" in told
+        narratives = " ".join(each["narrative"] for each in stories)
+        assert "beyond" in narratives or "exceeding physical memory" in narratives
         killed = [event["container"] for event in truth["events"] if event["event"] == "fault"]
         options = {
             action["option"] for each in findings for action in each["actions"] if action["option"]
         }
         if "flink_version" in truth:
-            assert all(container in told for container in killed)
+            assert all(container in narratives for container in killed)
             assert options == {"taskmanager.memory.jvm-overhead.min"}
         else:
-            assert f"{len(killed)} executors were lost" in told
+            assert f"{len(killed)} executors were lost" in narratives
             assert options == {"spark.executor.memoryOverhead"}
     elif expected["cause"] is None:
         assert summary["stories"] == []

@@ -55,8 +55,8 @@ def collected(folder: Path, status: int, diagnostics: str) -> Path:
     )
     with serving(world) as server:
         world.url = server.url
-        given = ["--resourcemanager", server.url, "--timeline", server.url, "--no-rest", "-q"]
-        assert main(["collect", "yarn", APP, "-o", str(folder / "snapshot"), *given]) == 0
+        arguments = ["--resourcemanager", server.url, "--timeline", server.url, "--no-rest", "-q"]
+        assert main(["collect", "yarn", APP, "-o", str(folder / "snapshot"), *arguments]) == 0
     return folder / "snapshot"
 
 
@@ -93,8 +93,8 @@ def test_one_command_collects_and_diagnoses(tmp_path: Path) -> None:
     with serving(world) as server:
         world.url = server.url
         servers = f"resourcemanager={server.url}&timeline={server.url}"
-        given = ["--format", "json", "-o", str(report), "--keep", str(tmp_path / "kept"), "-q"]
-        assert flowdiag(f"yarn://{APP}?{servers}", *given) == 1
+        arguments = ["--format", "json", "-o", str(report), "--keep", str(tmp_path / "kept"), "-q"]
+        assert flowdiag(f"yarn://{APP}?{servers}", *arguments) == 1
     found = json.loads(report.read_bytes())
     assert found["summary"]["cause"] == "out-of-memory"
     kept = {path.parent.name for path in (tmp_path / "kept").rglob("jobmanager.log")}

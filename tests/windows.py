@@ -228,10 +228,10 @@ class Window:
         for part in self.parts:
             lines.setdefault(part.path, []).extend(part.lines)
         paths = []
-        for number, (source, said) in enumerate(lines.items()):
+        for number, (source, values) in enumerate(lines.items()):
             name = source.name if self.named else f"paste{number}.txt"
             path = folder / re.sub(r"\.(?:zstd|lz4|lzf|snappy|gz)$", "", name)
-            path.write_bytes(self._bytes(said))
+            path.write_bytes(self._bytes(values))
             paths.append(str(path))
         return paths
 
@@ -439,9 +439,9 @@ def _invented(window: Window, report: Report) -> Iterator[str]:
         among = [known] if known else list(truths.values())
         for status in ("completed", "expired", "declined"):
             allowed = {n for each in among for n in each["checkpoints"][status]}
-            said = {c.id for c in job.checkpoints if c.status == status}
-            if not said <= allowed:
-                yield f"checkpoints {sorted(said - allowed)} {status}"
+            values = {c.id for c in job.checkpoints if c.status == status}
+            if not values <= allowed:
+                yield f"checkpoints {sorted(values - allowed)} {status}"
 
 
 def _accused(window: Window, report: Report) -> Iterator[str]:
@@ -453,13 +453,13 @@ def _accused(window: Window, report: Report) -> Iterator[str]:
     for job in report.data.jobs or ():
         known = truths.get(job.job_id)
         among = [known] if known else list(truths.values())
-        said = [
+        values = [
             list(_other_culprits(expected, job.culprits))
             for each in among
             for expected in _at_some_time(each)
         ]
-        if all(said):
-            yield from min(said, key=len)
+        if all(values):
+            yield from min(values, key=len)
 
 
 def _other_culprits(
@@ -471,8 +471,13 @@ def _other_culprits(
     first = culprits[0]
     truth = expected["culprit"] or {}
     for name in _NAMES:
-        said, known = getattr(first.subject, name), truth.get(name)
-        if said is None or known is None or said == known or str(known).startswith(f"{said}."):
+        values, known = getattr(first.subject, name), truth.get(name)
+        if (
+            values is None
+            or known is None
+            or values == known
+            or str(known).startswith(f"{values}.")
+        ):
             continue
         if first.confidence != "low" or not sure:
             yield f"wrong ({first.confidence}): {first.code} {first.why}"
@@ -492,17 +497,17 @@ def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = N
         expected = run.jobs[0]["expected"]
         return _outcome(expected, report)
     jobs = {job.job_id: job for job in report.data.jobs or ()}
-    said = []
+    values = []
     for truth in run.jobs:
         # A fragment without job IDs: the findings of the nameless job count.
         job = jobs.get(truth["job"]["job_id"]) or jobs.get("")
         if job is None:
-            said.append("inconclusive" if report.summary.assessed else "silent")
+            values.append("inconclusive" if report.summary.assessed else "silent")
         else:
-            said.append(
+            values.append(
                 min((_outcome(each, report, job) for each in _at_some_time(truth)), key=ORDER.index)
             )
-    return max(said, key=ORDER.index)
+    return max(values, key=ORDER.index)
 
 
 def _at_some_time(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -567,8 +572,8 @@ ORDER: Final = (
 
 def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None = None) -> str:
     """Return the grade for the job, or for the whole report if the job is None."""
-    said = report.summary if job is None else job
-    culprits, cause = said.culprits, said.cause
+    values = report.summary if job is None else job
+    culprits, cause = values.culprits, values.cause
     alarms = [
         finding
         for finding in report.findings
@@ -578,7 +583,7 @@ def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None
     if expected["verdict"] == "healthy":
         if alarms:
             return f"wrong ({max(alarms, key=lambda f: f.confidence.weight).confidence})"
-        return "right" if said.verdict == "healthy" else _unsaid(report, said)
+        return "right" if values.verdict == "healthy" else _unsaid(report, values)
     if cause is not None and cause in expected.get("also", ()):
         return "right"
     if any(_other_culprits(expected, culprits, sure=False)):
@@ -589,11 +594,11 @@ def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None
     if report.tool.command == "rate" and cause not in (None, expected["stability"]):
         first = next(finding for finding in report.findings if finding.cause == cause)
         return f"wrong ({first.confidence})"
-    return _unsaid(report, said)
+    return _unsaid(report, values)
 
 
-def _unsaid(report: Report, said: Summary | CheckpointJob) -> str:
-    if said.verdict == "healthy":
+def _unsaid(report: Report, values: Summary | CheckpointJob) -> str:
+    if values.verdict == "healthy":
         return "called healthy"
     return "inconclusive" if report.summary.assessed else "silent"
 

@@ -39,15 +39,15 @@ def wrong_in(text: str) -> list[str]:
     return [what for what, pattern in NEVER.items() if pattern.search(ours)]
 
 
-def sentences(said: Finding | wire.Finding | Inconclusive) -> Iterator[str]:
+def sentences(results: Finding | wire.Finding | Inconclusive) -> Iterator[str]:
     """Return all sentences of a finding, or of a rule without a result."""
-    if isinstance(said, Inconclusive):
-        yield from filter(None, (said.reason, said.remedy))
+    if isinstance(results, Inconclusive):
+        yield from filter(None, (results.reason, results.remedy))
         return
-    yield from filter(None, (said.title, said.why, said.explain))
-    yield from (vote.text for vote in said.votes)
-    yield from (m.population for m in said.measurements if m.population)
-    for action in said.actions:
+    yield from filter(None, (results.title, results.why, results.explain))
+    yield from (vote.text for vote in results.votes)
+    yield from (m.population for m in results.measurements if m.population)
+    for action in results.actions:
         yield from filter(None, (action.text, action.risk, action.verify))
 
 
@@ -58,9 +58,9 @@ def check_report(report: Report) -> None:
             assert not wrong_in(text), (finding.code, wrong_in(text), text)
 
 
-def check_results(code: str, said: Iterable[Finding | Inconclusive]) -> None:
+def check_results(code: str, results: Iterable[Finding | Inconclusive]) -> None:
     """Fail on the first bad sentence."""
-    for item in said:
+    for item in results:
         for text in sentences(item):
             assert not wrong_in(text), (code, wrong_in(text), text)
         if isinstance(item, Finding) and ": " not in item.title:

@@ -37,10 +37,10 @@ def outcomes_of(rules: Iterable[Rule], facts: Any) -> tuple[RuleOutcome, ...]:
 def results_of(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
     """Return the results of one rule for each subject, with its default limits."""
     cases = (facts,) if rule.whole else cases_of(facts)
-    said = [item for case in cases for item in rule.judge(case, rule.limits())]
-    for item in said:
+    items = [item for case in cases for item in rule.judge(case, rule.limits())]
+    for item in items:
         _check(rule.code, item)
-    return said
+    return items
 
 
 def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
@@ -48,8 +48,8 @@ def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
     for outcome in outcomes:
         for finding in outcome.findings:
             _check(outcome.code, finding)
-        for untold in outcome.inconclusive:
-            _check(outcome.code, untold)
+        for reason in outcome.inconclusive:
+            _check(outcome.code, reason)
     return outcomes
 
 

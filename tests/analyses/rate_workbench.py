@@ -159,16 +159,16 @@ def assessed(*apps: ApplicationFacts) -> Assessment:
 
 
 def outcomes(
-    *apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None
+    *apps: ApplicationFacts, limits: Mapping[str, Thresholds] | None = None
 ) -> tuple[RuleOutcome, ...]:
-    """Return the outcomes of the rules. `wanted` changes limits by code and name."""
+    """Return the outcomes of the rules. `limits` overrides the defaults by code and name."""
     facts = assessed(*apps)
-    return checked(apply(RATE_RULES, facts, facts.applications, wanted))
+    return checked(apply(RATE_RULES, facts, facts.applications, limits))
 
 
-def codes(*apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None) -> list[str]:
-    """Return the codes of the rules that have findings. `wanted` changes limits by code and name."""
-    return [outcome.code for outcome in outcomes(*apps, wanted=wanted) if outcome.findings]
+def codes(*apps: ApplicationFacts, limits: Mapping[str, Thresholds] | None = None) -> list[str]:
+    """Return the codes of the rules that have findings. `limits` overrides the defaults by code and name."""
+    return [outcome.code for outcome in outcomes(*apps, limits=limits) if outcome.findings]
 
 
 def cause(*apps: ApplicationFacts) -> str | None:

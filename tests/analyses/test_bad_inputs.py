@@ -45,11 +45,11 @@ def owners(folder: Path, **files: bytes) -> tuple[Owner, ...]:
 def test_a_trigger_at_an_absurd_time_does_not_determine_the_zone(
     absurd: str, tmp_path: Path
 ) -> None:
-    said = [
+    rows = [
         TRIGGERED.format(number, time)
         for number, time in enumerate(("1795240801000", absurd, "1795240803000"), 1)
     ]
-    table = parsed(tmp_path, log="".join(said).encode())
+    table = parsed(tmp_path, log="".join(rows).encode())
     assert [row["checkpoint"] for row in table.to_pylist()[:-1]] == [1, 2, 3]
     (writer,) = writers(table)
     assert writer.clock.zone_ms == 0

@@ -79,8 +79,8 @@ def test_findings_that_are_not_muted_still_fail(tmp_path: Path) -> None:
 
 def test_muting_does_not_make_the_rest_assessed(tmp_path: Path) -> None:
     """Another job of the report could not be judged, so the report without the muted finding is inconclusive."""
-    untold = f.Inconclusive(reason="no log of it", job=JobKey("", "9" * 32))
-    one = report(expired(), more=(outcome("CP201", "slow-taskmanager", untold),))
+    not_assessed = f.Inconclusive(reason="no log of it", job=JobKey("", "9" * 32))
+    one = report(expired(), more=(outcome("CP201", "slow-taskmanager", not_assessed),))
     made = judged(one, entry(one), tmp_path)[1]
     assert made.summary.not_assessed == "no log of it"
     assert exit_code(made, Settings()) is ExitCode.NOT_ASSESSED
@@ -118,7 +118,7 @@ def test_the_status_of_an_entry(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("[[known]]\nfingerprint = ", "line 2"),
         ('[[known]]\nfingerprint = "abcdef12"\nreson = "x"', "line 3: unknown key 'reson'"),
@@ -152,17 +152,17 @@ def test_the_status_of_an_entry(
         ),
     ],
 )
-def test_a_wrong_file_is_one_line_with_its_place(text: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_one_line_with_its_place(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FlowdiagError) as caught:
         known(text, tmp_path)
-    assert said in caught.value.message and "known.toml" in caught.value.message
+    assert words in caught.value.message and "known.toml" in caught.value.message
     assert "\n" not in caught.value.message
 
 
 def test_binary_or_missing_baseline_files_are_errors(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    for name, said in (("binary", "UTF-8"), ("nowhere", "No such file"), (".", "directory")):
-        with pytest.raises(FlowdiagError, match=said):
+    for name, words in (("binary", "UTF-8"), ("nowhere", "No such file"), (".", "directory")):
+        with pytest.raises(FlowdiagError, match=words):
             KnownFindings.read(str(tmp_path / name))
     assert known("", tmp_path).entries == ()
 

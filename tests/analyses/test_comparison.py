@@ -120,20 +120,20 @@ def test_a_remaining_subtask_is_recognised_by_its_place() -> None:
     """The first of several has the plain fingerprint: here the second one takes it over."""
     both = report(at(subtask_index=0), at(subtask_index=2))
     one = compare_reports(both, report(at(subtask_index=2)))
-    told = {
+    changes = {
         (found.change, (found.before or found.after).subject.subtask_index)  # type: ignore[union-attr]
         for found in one.findings
     }
-    assert told == {(Change.GONE, 0), (Change.UNCHANGED, 2)}
+    assert changes == {(Change.GONE, 0), (Change.UNCHANGED, 2)}
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_findings_that_a_side_could_not_assess_are_neither_new_nor_gone(turned: bool) -> None:
-    untold = build(
+    inconclusive = build(
         job_facts(is_failing=False),
         outcome("CP101", "checkpoint-expired", f.Inconclusive(reason="no log", job=JOB)),
     )
-    sides = (report(expired()), untold) if turned else (untold, report(expired()))
+    sides = (report(expired()), inconclusive) if turned else (inconclusive, report(expired()))
     one = compare_reports(*sides)
     assert [found.change for found in one.findings] == [Change.NOT_COMPARABLE]
     assert "no log" in (one.findings[0].reason or "")
@@ -174,8 +174,8 @@ def test_an_info_finding_is_not_a_regression() -> None:
 def test_inputs_without_a_job_name_belong_to_the_job() -> None:
     nameless = expired(subject=f.Subject(kind="job", job_id=JOB.job_id))
     facts = job_facts(is_failing=False, name=None)
-    said = outcome("CP101", "checkpoint-expired", nameless)
-    before = build(facts, said)
+    outcome_of_rule = outcome("CP101", "checkpoint-expired", nameless)
+    before = build(facts, outcome_of_rule)
     before = msgspec.structs.replace(
         before, findings=[msgspec.structs.replace(before.findings[0], fingerprint="0" * 16)]
     )

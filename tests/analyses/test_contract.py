@@ -56,8 +56,10 @@ def found(subtask: int | None = None, *, job: JobKey = JOB, **more: Any) -> f.Fi
     return f.Finding(**{**values, **more})
 
 
-def outcome(*said: f.Finding | f.Inconclusive, code: str = "SK101", **more: Any) -> f.RuleOutcome:
-    return replace(reports.outcome(code, code.lower(), *said), **more)
+def outcome(
+    *results: f.Finding | f.Inconclusive, code: str = "SK101", **more: Any
+) -> f.RuleOutcome:
+    return replace(reports.outcome(code, code.lower(), *results), **more)
 
 
 def report(*outcomes: f.RuleOutcome, **more: Any) -> wire.Report:
@@ -166,7 +168,7 @@ UNSURE = f.Inconclusive(reason="no input shows how checkpoints ended")
 
 
 @pytest.mark.parametrize(
-    ("said", "assessed", "expected"),
+    ("results", "assessed", "expected"),
     [
         ([outcome()], True, ("assessed", "healthy", None)),
         ([outcome(found(0))], True, ("assessed", "degraded", None)),
@@ -182,11 +184,11 @@ UNSURE = f.Inconclusive(reason="no input shows how checkpoints ended")
     ],
 )
 def test_the_result_of_a_topic(
-    said: list[f.RuleOutcome], assessed: bool, expected: tuple[str, str, str | None]
+    results: list[f.RuleOutcome], assessed: bool, expected: tuple[str, str, str | None]
 ) -> None:
-    came = topic_of("checkpoints", said, assessed=assessed, calculated=False)
+    came = topic_of("checkpoints", results, assessed=assessed, calculated=False)
     assert (came.status, came.verdict, came.reason) == expected
-    document(report(*said, topics=[came]))
+    document(report(*results, topics=[came]))
 
 
 def test_diagnose_names_every_topic_and_a_command_its_own() -> None:

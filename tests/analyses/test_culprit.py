@@ -505,9 +505,9 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
     found = hot_spot(job.job())
     assert found is not None and found.culprit is not None
     assert found.culprit.suspect == HOT
-    (said,) = results_of(checkpoint_culprit.RULE, job.facts())
-    assert isinstance(said, Finding)
-    assert (said.severity, said.state, said.cause) == (
+    (result,) = results_of(checkpoint_culprit.RULE, job.facts())
+    assert isinstance(result, Finding)
+    assert (result.severity, result.state, result.cause) == (
         Severity.WARNING,
         State.ONGOING,
         "data-skew",
@@ -700,8 +700,8 @@ def test_the_only_late_subtask_of_several_checkpoints_has_low_confidence() -> No
 def test_otherwise_late_messages_alone_name_no_culprit(late: list[tuple[int, str, int]]) -> None:
     job = console(*late)
     assert late_alone(job.job()) is None
-    (said,) = results_of(checkpoint_culprit.RULE, job.facts())
-    assert isinstance(said, Inconclusive)
+    (result,) = results_of(checkpoint_culprit.RULE, job.facts())
+    assert isinstance(result, Inconclusive)
 
 
 # --- checkpoints that complete ----------------------------------------------------------------------

@@ -374,7 +374,7 @@ def test_without_a_culprit_the_operator_is_named() -> None:
     assert (finding.subject.task, finding.confidence) == (WINDOW, "medium")
 
 
-def test_few_records_or_a_short_time_are_inconclusive() -> None:
+def test_few_records_or_a_short_time_give_no_finding() -> None:
     few = Bench().stuck(at(NOW_MS)).window(received=2, emitted=0)
     few.queues.says(WINDOW, records_in=2.0)
     assert "BP105" not in findings(few.job())

@@ -58,8 +58,8 @@ def test_a_missing_source_is_a_warning_not_an_error() -> None:
 
     found, problems = locate([Evidence(0, 6), Evidence(1, 0)], open_stream)
     assert found == {(0, 6, None): LocatedRecord(2, "second")}
-    told = "cannot be read again for line numbers: gone"
-    assert problems == [(1, InputNote(Kind.CHANGED, told))]
+    message = "cannot be read again for line numbers: gone"
+    assert problems == [(1, InputNote(Kind.CHANGED, message))]
 
 
 def test_a_record_beyond_the_end_is_left_out() -> None:

@@ -45,12 +45,12 @@ USER = "java.lang.IllegalStateException: cannot parse amount of order 7"
 
 
 def findings(rule: Rule, facts: ClusterFacts) -> list[Finding]:
-    said = list(results_of(rule, facts))
-    assert all(isinstance(item, Finding) for item in said), said
-    return [item for item in said if isinstance(item, Finding)]
+    results = list(results_of(rule, facts))
+    assert all(isinstance(item, Finding) for item in results), results
+    return [item for item in results if isinstance(item, Finding)]
 
 
-def one(rule: Rule, facts: ClusterFacts) -> Finding:
+def only_finding(rule: Rule, facts: ClusterFacts) -> Finding:
     (found,) = findings(rule, facts)
     return found
 
@@ -82,7 +82,7 @@ def test_user_code_in_a_restart_loop() -> None:
         fails(job, start + 12 * number, "enrich", 1, USER)
         restarts(job, start + 12 * number + 1)
     job.happens("cancelled", second=start + 80)
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert (found.severity, found.state, found.cause) == (
         Severity.CRITICAL,
         State.ONGOING,
@@ -91,7 +91,7 @@ def test_user_code_in_a_restart_loop() -> None:
     assert (found.subject.task, found.subject.subtask_index) == ("enrich", 1)
     assert found.confidence is Confidence.HIGH
     assert "cannot parse amount" in (found.why or "")
-    loop = one(restart_loop.RULE, job.facts())
+    loop = only_finding(restart_loop.RULE, job.facts())
     assert loop.severity is Severity.CRITICAL and loop.why is None
     assert loop.title.startswith("6 failures within 1 min without a completed checkpoint")
 
@@ -103,7 +103,7 @@ def test_one_past_failure_is_information() -> None:
     restarts(job, job.now_s + 1)
     job.now_s += 20
     job.completes(300)
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert (found.severity, found.state) == (Severity.INFO, State.RECOVERED)
     assert findings(restart_loop.RULE, job.facts()) == []
 
@@ -122,7 +122,7 @@ def test_snapshot_exception_as_a_task_failure() -> None:
             exception="java.io.IOException: Could not perform checkpoint 5 for operator aggregate "
             "(2/6)#0.",
         )
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert found.cause == "snapshot-exception"
     assert found.title.startswith(
         "aggregate (2/6) throws an exception during a snapshot, 4 restarts"
@@ -139,7 +139,7 @@ def test_declines_of_one_subtask_with_its_cause() -> None:
             2,
             "org.apache.flink.util.SerializedThrowable: java.io.IOException: No space left on device",
         )
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert (found.cause, found.subject.subtask_index) == ("snapshot-exception", 2)
     assert (
         found.why
@@ -156,7 +156,7 @@ def test_declines_of_all_subtasks_name_no_single_culprit() -> None:
             job.refuses(
                 checkpoint, task, index, "java.lang.IllegalStateException: no such currency"
             )
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert found.subject.kind == "job"
 
 
@@ -167,7 +167,7 @@ def test_declines_on_one_machine() -> None:
     for checkpoint in job.declined(6):
         for task, index in here:
             job.refuses(checkpoint, task, index, "java.io.IOException: No space left on device")
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert (found.subject.kind, found.subject.taskmanager) == ("taskmanager", "tm-2")
 
 
@@ -180,7 +180,7 @@ def test_a_decline_without_a_reason_uses_the_taskmanagers_log() -> None:
             "snapshot-failed", task="enrich", subtask_index=0, checkpoint=checkpoint.id, cause=USER
         )
     job.declines = [replace(d, reason=None) for d in job.declines]
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert found.cause == "snapshot-exception" and "cannot parse" in (found.why or "")
 
 
@@ -189,7 +189,7 @@ def test_a_subtask_that_never_acknowledged_is_the_decliner() -> None:
     job.completes(5)
     for number, checkpoint in enumerate(job.declined(4, reason="Checkpoint was declined.")):
         job.acknowledgements(checkpoint, [("enrich", 3), ("aggregate", number)])
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert (found.subject.task, found.subject.subtask_index) == ("enrich", 3)
     assert found.confidence is Confidence.MEDIUM
 
@@ -207,7 +207,7 @@ def test_snapshots_that_failed_by_a_taskmanager_alone() -> None:
             cause="java.io.IOException: No space left on device",
         )
         job.happens("async-failure", task="enrich", subtask_index=0, cause=CANCELLED)
-    found = one(task_failure.RULE, job.facts(has_jobmanager_log=False))
+    found = only_finding(task_failure.RULE, job.facts(has_jobmanager_log=False))
     assert (found.subject.task, found.cause) == ("aggregate", "snapshot-exception")
 
 
@@ -241,7 +241,7 @@ def test_the_lost_taskmanager_is_the_peer(named: str) -> None:
     restarts(job, now + 13)
     job.now_s += 30
     job.completes(10)
-    found = one(process_lost.RULE, job.facts())
+    found = only_finding(process_lost.RULE, job.facts())
     assert (found.subject.taskmanager, found.subject.host) == ("tm-2", "host-tm-2")
     assert (found.severity, found.state, found.cause) == (
         Severity.WARNING,
@@ -262,7 +262,7 @@ def test_a_taskmanager_that_shuts_down_is_the_lost_one() -> None:
     restarts(job, job.now_s + 1)
     job.now_s += 20
     job.completes(5)
-    found = one(process_lost.RULE, job.facts())
+    found = only_finding(process_lost.RULE, job.facts())
     assert found.subject.taskmanager == "tm-3"
     assert {vote.signal for vote in found.votes} == {"shut-down", "named-peer"}
     assert found.severity is Severity.WARNING
@@ -270,7 +270,7 @@ def test_a_taskmanager_that_shuts_down_is_the_lost_one() -> None:
     mode = Setting(job=None, key="scheduler-mode", value="reactive", source="log")
     facts = job.facts()
     jobs = tuple(replace(each, settings=(*each.settings, mode)) for each in facts.jobs)
-    assert one(process_lost.RULE, replace(facts, jobs=jobs)).severity is Severity.INFO
+    assert only_finding(process_lost.RULE, replace(facts, jobs=jobs)).severity is Severity.INFO
 
 
 def test_a_loss_without_slots_to_restart() -> None:
@@ -284,7 +284,7 @@ def test_a_loss_without_slots_to_restart() -> None:
         )
     job.happens("cancelled", second=now + 400)
     facts = job.facts()
-    found = one(process_lost.RULE, facts)
+    found = only_finding(process_lost.RULE, facts)
     assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
     assert found.subject.taskmanager == "tm-2"
     assert findings(task_failure.RULE, facts) == []
@@ -328,7 +328,7 @@ def test_memory_outranks_the_loss_that_follows(cause: str, kind: str, option: st
     job.now_s += 30
     job.completes(5)
     facts = job.facts()
-    found = one(out_of_memory.RULE, facts)
+    found = only_finding(out_of_memory.RULE, facts)
     assert found.option == option
     assert found.subject.taskmanager == "tm-2"
     assert found.measurements[0].population == kind
@@ -348,7 +348,7 @@ def test_failures_at_short_intervals_are_ongoing_although_checkpoints_complete(
         job.now_s += 4
         job.completes(2)
     job.completes(calm)
-    assert one(task_failure.RULE, job.facts()).state is state
+    assert only_finding(task_failure.RULE, job.facts()).state is state
 
 
 def test_errors_without_a_message_belong_to_the_memory_that_ran_out_there() -> None:
@@ -361,7 +361,7 @@ def test_errors_without_a_message_belong_to_the_memory_that_ran_out_there() -> N
         restarts(job, now + 5)
         job.now_s += 30
     job.completes(5)
-    found = one(out_of_memory.RULE, job.facts())
+    found = only_finding(out_of_memory.RULE, job.facts())
     assert (
         found.title.startswith("Heap memory ran out on tm-2") and found.measurements[0].value == 2
     )
@@ -377,7 +377,7 @@ def test_threshold_is_a_consequence() -> None:
         "threshold.",
         text={"to_state": "FAILING"},
     )
-    found = one(threshold_exceeded.RULE, job.facts())
+    found = only_finding(threshold_exceeded.RULE, job.facts())
     assert found.why is None and found.cause is None
     assert "before: 1 expired" in found.title
 
@@ -399,7 +399,7 @@ def test_most_heartbeats_lapse_together() -> None:
     job.now_s += 60
     job.completes(20)
     facts = job.facts()
-    found = one(jobmanager_stalled.RULE, facts)
+    found = only_finding(jobmanager_stalled.RULE, facts)
     assert found.cause == "jobmanager-stalled"
     assert found.confidence is Confidence.HIGH
     assert judge(outcomes_of(CHECKPOINT_RULES, facts)).cause == "jobmanager-stalled"
@@ -417,7 +417,7 @@ def test_an_expiry_that_comes_too_late() -> None:
     job.checkpoints[-1] = late
     job.now_s += 140
     job.completes(20)
-    found = one(jobmanager_stalled.RULE, job.facts())
+    found = only_finding(jobmanager_stalled.RULE, job.facts())
     assert found.title == (
         "The JobManager paused: a checkpoint expired after 3 min 20 s, with a timeout of 1 min"
     )
@@ -440,7 +440,7 @@ def test_slow_storage_everywhere() -> None:
     job = Bench()
     for checkpoint in job.completes(4, lasted_s=45):
         job.acknowledgements(checkpoint, end_to_end_ms=40_000, async_ms=39_000, bytes=5_000_000)
-    found = one(storage_throttled.RULE, job.facts())
+    found = only_finding(storage_throttled.RULE, job.facts())
     assert (found.cause, found.subject.kind) == ("slow-checkpoint-storage", "storage")
 
 
@@ -471,7 +471,7 @@ def test_slow_storage_on_one_host() -> None:
     slow = {who: {"async_ms": 30_000, "end_to_end_ms": 30_100} for who in job.on("tm-3")}
     for checkpoint in job.completes(4, lasted_s=31):
         job.acknowledgements(checkpoint, special=slow, bytes=5_000_000)
-    found = one(storage_throttled.RULE, job.facts())
+    found = only_finding(storage_throttled.RULE, job.facts())
     assert (found.cause, found.subject.taskmanager) == ("slow-taskmanager", "tm-3")
 
 
@@ -486,7 +486,7 @@ def test_slow_finalization() -> None:
     job = Bench()
     job.completes(20, finalization_ms=12)
     job.completes(4, finalization_ms=9_000)
-    found = one(metadata_write.RULE, job.facts())
+    found = only_finding(metadata_write.RULE, job.facts())
     assert found.cause == "slow-metadata-writes" and found.count == 4
 
 
@@ -508,7 +508,7 @@ def test_lost_transactions(template: str, gap_s: float, severity: Severity) -> N
         text={"template": template},
     )
     job.completes(5)
-    found = one(lost_transactions.RULE, job.facts())
+    found = only_finding(lost_transactions.RULE, job.facts())
     assert (found.severity, found.state) == (severity, State.RECOVERED)
 
 
@@ -524,7 +524,7 @@ def test_source_that_holds_the_lock() -> None:
     for checkpoint in job.expires(3):
         job.acknowledgements(checkpoint, job.everyone())
     job.loaded({("Source: orders", None): {"busy": None, "back_pressured": 20.0}}, busy=5.0)
-    found = one(no_source_acknowledged.RULE, job.facts())
+    found = only_finding(no_source_acknowledged.RULE, job.facts())
     assert (found.cause, found.subject.task) == ("checkpoint-lock-held", "Source: orders")
     job.loaded({("Source: orders", None): {"busy": None, "back_pressured": 980.0}})
     assert findings(no_source_acknowledged.RULE, job.facts()) == []
@@ -547,7 +547,7 @@ def late_source(**source: float | None) -> Bench:
 
 
 def test_source_that_holds_the_lock_for_a_while() -> None:
-    found = one(no_source_acknowledged.RULE, late_source().facts())
+    found = only_finding(no_source_acknowledged.RULE, late_source().facts())
     assert (found.cause, found.subject.task, found.subject.subtask_index, found.state) == (
         "checkpoint-lock-held",
         "Source: orders",
@@ -583,7 +583,7 @@ def test_stuck_task_names_its_method() -> None:
             parallelism=4,
             cause="java.base/java.net.SocketInputStream.socketRead0(Native Method)\n at b\n",
         )
-    found = one(stuck_task.RULE, job.facts())
+    found = only_finding(stuck_task.RULE, job.facts())
     assert found.severity is Severity.WARNING
     assert found.why == (
         "enrich (3/4): stuck in java.base/java.net.SocketInputStream.socketRead0(Native Method)"
@@ -594,7 +594,7 @@ def test_a_single_slow_close_is_information() -> None:
     job = Bench()
     job.completes(5)
     job.happens("task-stuck", task="enrich", subtask_index=2, cause="a.b.c")
-    assert one(stuck_task.RULE, job.facts()).severity is Severity.INFO
+    assert only_finding(stuck_task.RULE, job.facts()).severity is Severity.INFO
 
 
 def test_skewed_taskmanager_needs_ratio_and_p() -> None:
@@ -603,7 +603,7 @@ def test_skewed_taskmanager_needs_ratio_and_p() -> None:
     for checkpoint in job.expires(2):
         for task, index in job.on("tm-2"):
             job.is_late(checkpoint, task, index)
-    found = one(skewed_taskmanager.RULE, job.facts())
+    found = only_finding(skewed_taskmanager.RULE, job.facts())
     assert (found.subject.taskmanager, found.cause) == ("tm-2", "slow-taskmanager")
     assert found.title == "6 late subtasks on tm-2 @ host-tm-2, 2 expected"
     small = Bench(timeout_s=10)
@@ -629,8 +629,8 @@ def test_a_crisis_ends_with_a_completed_checkpoint() -> None:
 def with_limits(rule: Rule, facts: ClusterFacts, **changed: float) -> list[Finding]:
     """Return the findings of a rule with other limits."""
     limits = rule.limits.with_settings(changed)
-    said = [item for job in cases_of(facts) for item in rule.judge(job, limits)]
-    return [item for item in said if isinstance(item, Finding)]
+    results = [item for job in cases_of(facts) for item in rule.judge(job, limits)]
+    return [item for item in results if isinstance(item, Finding)]
 
 
 def test_the_lookback_of_the_threshold_is_a_limit() -> None:
@@ -651,7 +651,7 @@ def test_a_failure_without_a_message_is_a_hint() -> None:
     job = Bench()
     job.completes(5)
     job.happens("task-failure", task="enrich", subtask_index=1, parallelism=4)
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert next((vote.signal, vote.weight) for vote in found.votes) == ("no-exception", 1)
     assert found.confidence is Confidence.LOW
 
@@ -662,7 +662,7 @@ def test_three_declines_without_a_message_count() -> None:
     for checkpoint in job.declined(3):
         job.refuses(checkpoint, "enrich", 1, "")
     job.declines = [replace(decline, reason=None) for decline in job.declines]
-    found = one(task_failure.RULE, job.facts())
+    found = only_finding(task_failure.RULE, job.facts())
     assert [(vote.signal, vote.weight) for vote in found.votes] == [("repeated-declines", 2)]
     assert with_limits(task_failure.RULE, job.facts(), repeated=4) == []
 
@@ -705,7 +705,7 @@ def paused_jobmanager(caught_up: int, pause_s: float = 40.0) -> Bench:
 
 def test_a_burst_of_missed_triggers_proves_a_stalled_jobmanager() -> None:
     job = paused_jobmanager(13)
-    found = one(jobmanager_stalled.RULE, job.facts())
+    found = only_finding(jobmanager_stalled.RULE, job.facts())
     assert (found.cause, found.state, found.severity, found.confidence) == (
         "jobmanager-stalled",
         State.RECOVERED,
@@ -724,7 +724,7 @@ def test_a_burst_of_missed_triggers_needs_no_known_interval() -> None:
     (job,) = facts.jobs
     quartile = Setting(job=job.key, key="observed.interval_ms", value="50", source="observed")
     unknown = replace(facts, jobs=(replace(job, settings=(quartile,)),))
-    assert one(jobmanager_stalled.RULE, unknown).cause == "jobmanager-stalled"
+    assert only_finding(jobmanager_stalled.RULE, unknown).cause == "jobmanager-stalled"
 
 
 @pytest.mark.parametrize(("caught_up", "pause_s"), [(0, 40.0), (1, 40.0), (3, 40.0), (1, 3.0)])

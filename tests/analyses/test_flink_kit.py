@@ -67,10 +67,10 @@ def test_printed_options_override_inferred_ones() -> None:
     assert (found.state, found.severity, found.count) == (State.RECOVERED, Severity.WARNING, 2)
     assert (found.first_us, found.last_us) == (completed[0].triggered_us, completed[1].ended_us)
     assert len(found.evidence) == found.evidence_count == 2
-    said = checkpoint_finding(
+    finding = checkpoint_finding(
         job_of(bench), completed[:2], among=completed, ongoing=True, count=7, **SAID
     )
-    assert (said.state, said.count) == (State.ONGOING, 7)
+    assert (finding.state, finding.count) == (State.ONGOING, 7)
 
 
 def test_episodes_that_last_to_the_end_are_critical() -> None:
@@ -129,14 +129,14 @@ def test_remedies_fit_the_version_and_the_current_value() -> None:
     assert remedies("finished-tasks", job_of(old), "let-them-finish") == ()
     (advice,) = remedies("slow-taskmanager", job_of(new), "look-at-machine", place="tm-2")
     assert advice.text.startswith("Check the host of tm-2: ")
-    told = CurrentValue("10 min", Origin.DEFAULT)
-    (given,) = shared_remedies(job_of(new), "more-time", current=told)
+    current = CurrentValue("10 min", Origin.DEFAULT)
+    (remedy,) = shared_remedies(job_of(new), "more-time", current=current)
     # The configured value overrides the value that the rule knows.
-    assert (given.option, given.current) == (
+    assert (remedy.option, remedy.current) == (
         "execution.checkpointing.timeout",
         CurrentValue("10 min"),
     )
-    assert given.proposed is None and given.measure
+    assert remedy.proposed is None and remedy.measure
 
 
 def test_every_option_of_a_remedy_is_known() -> None:

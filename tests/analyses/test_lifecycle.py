@@ -137,11 +137,13 @@ def test_a_repeated_record_counts_once(events: Events, spark: SparkSession) -> N
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("told", [True, False], ids=["by other lines", "by the class that logs"])
+@pytest.mark.parametrize("logged", [True, False], ids=["by other lines", "by the class that logs"])
 def test_equal_records_of_two_taskmanagers_are_not_duplicates(
-    events: Events, spark: SparkSession, told: bool
+    events: Events, spark: SparkSession, logged: bool
 ) -> None:
-    said = line("abort_notified", 9000, 1, job_id=None, logger="SubtaskCheckpointCoordinatorImpl")
+    notification = line(
+        "abort_notified", 9000, 1, job_id=None, logger="SubtaskCheckpointCoordinatorImpl"
+    )
     frame = events(
         line("checkpoint_triggered", 0, 1),
         *(
@@ -150,8 +152,8 @@ def test_equal_records_of_two_taskmanagers_are_not_duplicates(
             for row in (
                 line("task_state", 100, job_id=None, logger="Task", source=source,
                      attempt_id=str(source) * 32, to_state="RUNNING"),
-                {**said, "source": source},
-            )[0 if told else 1 :]
+                {**notification, "source": source},
+            )[0 if logged else 1 :]
         ),
     )  # fmt: skip
     (job,) = facts(frame, spark).jobs

@@ -49,8 +49,8 @@ def findings_of(rule: Rule, facts: Any, **limits: float) -> list[Finding]:
     ]
 
 
-def of(rule: Rule, queues: Queues, **limits: float) -> list[Finding]:
-    """Return the findings of a rule on the queues of one job."""
+def queue_findings(rule: Rule, queues: Queues, **limits: float) -> list[Finding]:
+    """Return the findings of a rule on the queues of a job, with overridden limits."""
     found = rule.judge(queues.job(), rule.limits(**limits))
     return [item for item in found if isinstance(item, Finding)]
 
@@ -79,7 +79,7 @@ def test_all_lost_leaderships_are_evidence() -> None:
     )
 
 
-def test_few_tasks_do_not_blame_the_group() -> None:
+def test_few_tasks_are_not_an_uneven_placement() -> None:
     workers = tuple(w.worker(f"tm-{n}") for n in range(5))
     seen = w.facts(w.job(w.start(*(w.task(n) for n in range(3)))), workers=workers)
     assert not findings_of(CROWDED, seen)
@@ -220,22 +220,22 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
 )
 def test_limits_of_the_network(rule: Rule, says: dict[str, Any], limits: dict[str, float]) -> None:
     bench = Queues().says("Source: orders", **says)
-    assert of(rule, bench)
-    assert not of(rule, bench, **limits)
+    assert queue_findings(rule, bench)
+    assert not queue_findings(rule, bench, **limits)
 
 
 def test_limits_of_garbage_collection() -> None:
     bench = Queues(machines={"taskmanager-1": {"gc_ms": 30_000.0}})
-    (finding,) = of(GARBAGE, bench)
+    (finding,) = queue_findings(GARBAGE, bench)
     assert finding.severity.value == "warning"
-    assert of(GARBAGE, bench, heavy=0.9)[0].severity.value == "info"
-    assert not of(GARBAGE, bench, samples=1000)
-    assert not of(GARBAGE, bench, seconds=1000)
+    assert queue_findings(GARBAGE, bench, heavy=0.9)[0].severity.value == "info"
+    assert not queue_findings(GARBAGE, bench, samples=1000)
+    assert not queue_findings(GARBAGE, bench, seconds=1000)
     full = Queues(
         machines={"taskmanager-1": {"gc_ms": 18_000.0, "heap_used": 95.0, "heap_max": 100.0}}
     )
-    assert of(GARBAGE, full)[0].severity.value == "warning"
-    assert of(GARBAGE, full, full=0.99)[0].severity.value == "info"
+    assert queue_findings(GARBAGE, full)[0].severity.value == "warning"
+    assert queue_findings(GARBAGE, full, full=0.99)[0].severity.value == "info"
     assert finding.evidence_count == len(
         {m.ref for m in bench.job().taskmanagers["taskmanager-1"]} - {None}
     )
@@ -243,18 +243,18 @@ def test_limits_of_garbage_collection() -> None:
 
 def test_limits_of_network_memory() -> None:
     empty = Queues(machines={"tm": {"segments": 64.0, "segments_free": 0.0}})
-    assert of(USED_UP, empty)
-    assert not of(USED_UP, empty, samples=1000)
-    asked = Queues(machines={"taskmanager-1": {"segments_requested": 140.0, "segments": 100.0}})
-    asked.says("enrich", 0, back_pressured=200.0)
-    assert of(USED_UP, asked)[0].severity.value == "warning"
-    assert of(USED_UP, asked, waits=0.3)[0].severity.value == "info"
+    assert queue_findings(USED_UP, empty)
+    assert not queue_findings(USED_UP, empty, samples=1000)
+    queues = Queues(machines={"taskmanager-1": {"segments_requested": 140.0, "segments": 100.0}})
+    queues.says("enrich", 0, back_pressured=200.0)
+    assert queue_findings(USED_UP, queues)[0].severity.value == "warning"
+    assert queue_findings(USED_UP, queues, waits=0.3)[0].severity.value == "info"
 
 
 def test_limits_of_an_uneven_load() -> None:
     bench = Queues().says("aggregate", 4, records_in=9000.0, busy=400.0)
-    assert of(LOAD, bench)
-    assert not of(LOAD, bench, idle=0.5)
+    assert queue_findings(LOAD, bench)
+    assert not queue_findings(LOAD, bench, idle=0.5)
 
 
 def test_limits_of_watermarks() -> None:
@@ -262,7 +262,7 @@ def test_limits_of_watermarks() -> None:
     for minute in range(5):
         bench.says("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
         bench.says("aggregate", 3, [minute], watermark=1.7e12 - 300_000)
-    (finding,) = of(WATERMARK, bench)
+    (finding,) = queue_findings(WATERMARK, bench)
     assert finding.evidence_count == len(
         {
             s.ref
@@ -272,14 +272,14 @@ def test_limits_of_watermarks() -> None:
         }
         - {None}
     )
-    assert not of(WATERMARK, bench, samples=1000)
+    assert not queue_findings(WATERMARK, bench, samples=1000)
 
 
 def test_limits_of_back_pressure_without_an_end() -> None:
     bench = Queues().says("Source: orders", **WAITS)
-    assert of(PRESSURE, bench)
-    assert not of(PRESSURE, bench, lasted=1e6)
-    assert not of(PRESSURE, bench, samples=1e6)
+    assert queue_findings(PRESSURE, bench)
+    assert not queue_findings(PRESSURE, bench, lasted=1e6)
+    assert not queue_findings(PRESSURE, bench, samples=1e6)
     over = Queues().says("Source: orders", minutes=range(2), **WAITS)
-    assert of(PRESSURE, over)
-    assert not of(PRESSURE, over, isolated=0.9)
+    assert queue_findings(PRESSURE, over)
+    assert not queue_findings(PRESSURE, over, isolated=0.9)

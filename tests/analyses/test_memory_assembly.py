@@ -34,8 +34,12 @@ def _row(template: str, offset: int = 0, **more: Any) -> dict[str, Any]:
     return values | more
 
 
-def _facts(*rows: dict[str, Any], given: dict[str, str] | None = None, version: str) -> MemoryFacts:
-    return assemble_memory(rows, ClusterFacts(jobs=(), processes=()), given=given, version=version)
+def _facts(
+    *rows: dict[str, Any], options: dict[str, str] | None = None, version: str
+) -> MemoryFacts:
+    return assemble_memory(
+        rows, ClusterFacts(jobs=(), processes=()), given=options, version=version
+    )
 
 
 SPEC = (
@@ -86,8 +90,8 @@ def test_a_fragment_of_a_log_lists_some_of_the_options() -> None:
     assert facts.processes[0].derived is not None
     assert facts.processes[0].derived.error
     assert not list(results_of(REFUSED, facts))
-    given = {"taskmanager.memory.managed.fraction": "0.4"}
-    assert list(results_of(REFUSED, _facts(started, row, given=given, version="1.20.5")))
+    options = {"taskmanager.memory.managed.fraction": "0.4"}
+    assert list(results_of(REFUSED, _facts(started, row, options=options, version="1.20.5")))
 
 
 def test_managed_memory_that_python_workers_use_is_not_unused() -> None:

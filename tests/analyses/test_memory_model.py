@@ -29,12 +29,12 @@ VERSIONS = sorted(name.removesuffix(".json") for name in ANSWERS if name[0].isdi
 
 
 def _derive(case: dict[str, Any], version: tuple[int, int]) -> Derivation:
-    given: Mapping[str, str] = case.get("options", {})
+    configured: Mapping[str, str] = case.get("options", {})
     if "flat" in case:
-        given = flat_options(case["flat"]).options
+        configured = flat_options(case["flat"]).options
     if "yaml" in case:
-        given = yaml_options(case["yaml"]).options
-    options = {key: value.strip() for key, value in given.items()} | case.get("dynamic", {})
+        configured = yaml_options(case["yaml"]).options
+    options = {key: value.strip() for key, value in configured.items()} | case.get("dynamic", {})
     if "container_mb" in case:
         options["taskmanager.heap.size"] = f"{case['container_mb']}m"
         return taskmanager_memory(options, version, container=True)

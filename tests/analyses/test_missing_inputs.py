@@ -40,8 +40,8 @@ def test_without_any_taskmanager_log_none_is_missing() -> None:
 def test_expired_checkpoints_without_metrics_of_their_time() -> None:
     job = failing_job()
     job.loads.clear()
-    (said,) = warnings_of(job, "tm-1", "tm-2", "tm-3")
-    assert said.startswith("the TaskManagers' logs contain no metrics from the time")
+    (warning,) = warnings_of(job, "tm-1", "tm-2", "tm-3")
+    assert warning.startswith("the TaskManagers' logs contain no metrics from the time")
     well = Bench()
     well.completes(5)
     assert warnings_of(well, "tm-1", "tm-2", "tm-3") == []

@@ -66,8 +66,8 @@ def named(facts: JobFacts) -> list[tuple[Any, Any, int, int, State]]:
 
 
 def findings(job: Bench) -> list[Finding]:
-    said = results_of(checkpoint_culprit.RULE, job.facts())
-    return [item for item in said if isinstance(item, Finding)]
+    results = results_of(checkpoint_culprit.RULE, job.facts())
+    return [item for item in results if isinstance(item, Finding)]
 
 
 def moved(first: int = 6, then: int = 6) -> Bench:
@@ -131,11 +131,13 @@ def test_each_culprit_is_named_for_its_own_stage_despite_overlap() -> None:
     job.loads.clear()
     hot(job, between, one, samples=12)
     # As recorded in 1.20.5/moving-hot-key-overlap.
-    said: dict[Any, dict[str, Any]] = {
+    results: dict[Any, dict[str, Any]] = {
         one: {"busy": 630.0, "idle": 370.0, "records_in": 344.0, "input_queue": 9.0},
         other: {"busy": 430.0, "idle": 527.0, "records_in": 2789.0, "input_queue": 28.0},
     }
-    known += [replace(load, **said.get((load.task, load.subtask_index), {})) for load in job.loads]
+    known += [
+        replace(load, **results.get((load.task, load.subtask_index), {})) for load in job.loads
+    ]
     job.loads.clear()
     hot(job, after, other, samples=2)
     job.loads[:] = known + job.loads

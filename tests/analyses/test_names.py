@@ -27,7 +27,7 @@ def test_a_name_equals_its_text_and_is_marked_in_sentences(one: str, other: str)
 
 def test_only_marked_names_are_replaced_in_our_own_words() -> None:
     name = Name("aggregate")
-    told = pseudonymize(
+    redacted = pseudonymize(
         {
             "subject": {"task": "aggregate"},
             "title": f"{fmt.subtask_of(name, 2, 6)} holds up what others aggregate",
@@ -35,7 +35,7 @@ def test_only_marked_names_are_replaced_in_our_own_words() -> None:
             "evidence": [{"excerpt": "Deploying aggregate (3/6)"}],
         }
     )
-    assert told == {
+    assert redacted == {
         "subject": {"task": "task-1"},
         "title": "task-1 (3/6) holds up what others aggregate",
         "actions": [{"text": "Spread its key: salt it, or aggregate in two steps"}],
@@ -45,10 +45,10 @@ def test_only_marked_names_are_replaced_in_our_own_words() -> None:
 
 def test_a_cut_name_has_the_same_pseudonym() -> None:
     name = Name("Source: a -> Map -> Filter -> Sink: b")
-    told = pseudonymize(
+    redacted = pseudonymize(
         {"task": str(name), "title": f"{fmt.shorten(name, 12)} and {fmt.abbreviate(name, 20)} wait"}
     )
-    assert told["title"] == "task-1 and task-1 wait"
+    assert redacted["title"] == "task-1 and task-1 wait"
 
 
 def test_marked_facts_equal_the_original_facts() -> None:

@@ -180,7 +180,7 @@ MOVED = "org.apache.kafka.clients.consumer.RetriableCommitFailedException: Offse
         ((0, 5, 10), None, "group ID"),
     ],
 )
-def test_uncommitted_offsets_are_reported(
+def test_failed_offset_commits_are_reported(
     seconds: tuple[int, ...], cause: str | None, remedy: str | None
 ) -> None:
     records = tuple(

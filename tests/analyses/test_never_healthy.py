@@ -213,8 +213,8 @@ def test_calculated_is_not_healthy() -> None:
 
 def test_unknown_versions_and_options_are_warnings() -> None:
     options = Options(memory=MemoryOptions(given={"managed.fraktion": "0.2"}, version="9.9"))
-    told = list(MEMORY.notes(MemoryFacts(processes=()), MemoryFacts(processes=()), options))
-    assert list(map(str, told)) == [
+    notes = list(MEMORY.notes(MemoryFacts(processes=()), MemoryFacts(processes=()), options))
+    assert list(map(str, notes)) == [
         "flowdiag does not know Flink 9.9: sizes are calculated as for the nearest version, 2.3",
         "Flink has no option managed.fraktion: did you mean taskmanager.memory.managed.fraction?",
     ]
@@ -250,9 +250,9 @@ ROW = dict.fromkeys(
 )
 
 
-def row(event: Event, offset: int, **said: Any) -> dict[str, Any]:
-    told = {"what": "incident", "event": event, "cluster": "", "role": "jobmanager", "source": 0}
-    return {**ROW, **told, "time_us": T0, "offset": offset, **said}
+def row(event: Event, offset: int, **fields: Any) -> dict[str, Any]:
+    notes = {"what": "incident", "event": event, "cluster": "", "role": "jobmanager", "source": 0}
+    return {**ROW, **notes, "time_us": T0, "offset": offset, **fields}
 
 
 def test_a_failure_without_a_job_belongs_to_the_unnamed_job() -> None:
@@ -300,13 +300,13 @@ def test_a_log_at_warn_shows_trigger_durations() -> None:
 
 
 def test_a_time_zone_that_contradicts_the_input_is_a_warning() -> None:
-    given = Clock(segments=(Segment(0, 0, 8 * 3_600_000),), known_from="--tz")
+    chosen = Clock(segments=(Segment(0, 0, 8 * 3_600_000),), known_from="--tz")
     shown = Clock(segments=(Segment(0, 0, 0),), known_from="trigger-timestamps")
     row = {"shown_us": 0, "clock": "date"}
     clock = _given_clock(row, "Etc/GMT-8", shown, None)
-    assert clock.zone_ms == given.zone_ms
+    assert clock.zone_ms == chosen.zone_ms
     assert (clock.inferred_ms, clock.inferred_from) == (0, "trigger-timestamps")
-    for other in (replace(shown, known_from="assumed"), replace(given, known_from="transitions")):
+    for other in (replace(shown, known_from="assumed"), replace(chosen, known_from="transitions")):
         assert _given_clock(row, "Etc/GMT-8", other, None).inferred_ms is None
 
 

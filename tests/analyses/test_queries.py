@@ -49,7 +49,7 @@ class Frame:
         self.sparkSession: Any = spark
 
 
-def resolve(frame: Any, *, tz: str | None, **told: bool) -> None:
+def resolve(frame: Any, *, tz: str | None, **options: bool) -> None:
     writer = Writer(
         stream=survey.Stream(0, None),
         role="unknown",
@@ -59,14 +59,14 @@ def resolve(frame: Any, *, tz: str | None, **told: bool) -> None:
         taskmanager=None,
         host=None,
         job_ids=(),
-        lacks_job=told["lacks_job"],
+        lacks_job=options["lacks_job"],
         clock=Clock(segments=(Segment(0, 0, 0),), known_from="assumed"),
         events=1,
         logged=True,
         dated=True,
     )
-    found = survey.Survey(rows=(), has_headers=told["headers"], has_times=told["times"])
-    apply.resolve(frame, [writer], frame.sparkSession, found, tz, few=told["few"])
+    found = survey.Survey(rows=(), has_headers=options["headers"], has_times=options["times"])
+    apply.resolve(frame, [writer], frame.sparkSession, found, tz, few=options["few"])
 
 
 ASKED: dict[str, Callable[[Any], object]] = {
@@ -119,12 +119,12 @@ def test_every_query_file_is_used(spark: Spark) -> None:
         module.SQL
         for module in (lifecycle, apply, queues, startup, memory, rate, rate_survey, views)
     ]
-    asked = {(queries.package, name) for queries in rooms for name in queries._texts}
+    used = {(queries.package, name) for queries in rooms for name in queries._texts}
     there = {
         (".".join(("flowdiag", "analyses", *file.relative_to(ROOT).parts[:-2])), file.stem)
         for file in FILES
     }
-    assert asked == there
+    assert used == there
 
 
 @pytest.mark.parametrize(

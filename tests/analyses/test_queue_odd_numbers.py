@@ -61,8 +61,8 @@ def test_odd_numbers(seed: int) -> None:
             if draw.random() < 0.1:
                 bench.absent.add((task, index))
             for minute in range(bench.minutes):
-                told = {name: draw.choice(VALUES) for name in GAUGES if draw.random() < 0.5}
-                bench.says(task, index, [minute], **told)
+                values = {name: draw.choice(VALUES) for name in GAUGES if draw.random() < 0.5}
+                bench.says(task, index, [minute], **values)
     job = bench.job()
     # A partition of the source may be hot; otherwise the source is never accused.
     accused = {c.subject.task for c in judged(job).culprits if c.cause != "hot-partition"}

@@ -77,8 +77,8 @@ OVERRUN = w.application(
 
 
 def findings(app: ApplicationFacts, code: str, **limits: float) -> list[Finding]:
-    wanted = {code: {name.replace("_", "-"): value for name, value in limits.items()}}
-    return [x for o in w.outcomes(app, wanted=wanted) if o.code == code for x in o.findings]
+    overrides = {code: {name.replace("_", "-"): value for name, value in limits.items()}}
+    return [x for o in w.outcomes(app, limits=overrides) if o.code == code for x in o.findings]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_start_of_back_pressure_is_not_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "late", "after", "told"),
+    ("before", "late", "after", "recovered"),
     [
         (8, 3, 8, True),
         (8, 2, 8, False),  # 9.6 intervals
@@ -85,7 +85,7 @@ def test_the_start_of_back_pressure_is_not_a_problem() -> None:
     ],
 )
 def test_triggers_that_overran_for_a_while_are_recovered(
-    before: int, late: int, after: int, told: bool
+    before: int, late: int, after: int, recovered: bool
 ) -> None:
     lasted = [600] * before + [9600] * late + [600] * after
     starts = [*accumulate((max(ms, 2000) for ms in lasted), initial=w.T0)]
@@ -95,7 +95,7 @@ def test_triggers_that_overran_for_a_while_are_recovered(
     ]
     app = w.application(queries=(w.query(triggers),))
     past = [f for f in found(app, "RT101") if f.state is State.RECOVERED]
-    assert bool(past) == told
+    assert bool(past) == recovered
     for finding in past:
         assert (finding.cause, finding.count, finding.severity) == (
             "overloaded",
@@ -106,12 +106,12 @@ def test_triggers_that_overran_for_a_while_are_recovered(
         assert w.verdict(app) == "degraded"
 
 
-@pytest.mark.parametrize(("late", "told"), [(3, True), (2, False)])
-def test_an_overload_that_ended_is_recovered_in_a_log_at_warn(late: int, told: bool) -> None:
+@pytest.mark.parametrize(("late", "recovered"), [(3, True), (2, False)])
+def test_an_overload_that_ended_is_recovered_in_a_log_at_warn(late: int, recovered: bool) -> None:
     series = tuple(replace(w.trigger(n, 9600), rows=None) for n in range(late))
     app = w.application(queries=(w.query([], runs=("",), ended_overload=series),))
     past = found(app, "RT101")
-    assert bool(past) == told
+    assert bool(past) == recovered
     for finding in past:
         assert (finding.state, finding.cause, finding.count) == (State.RECOVERED, "overloaded", 3)
         assert finding.why == "a trigger took up to 9.6 s, and no later trigger is late"

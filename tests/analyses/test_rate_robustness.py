@@ -260,10 +260,10 @@ FACTORS = st.sampled_from((0.0, 0.1, 0.5, 1.0, 1.5, 10.0))
 @given(app=applications(), factors=st.lists(FACTORS, min_size=5, max_size=5))
 def test_any_limits(app: ApplicationFacts, factors: list[float]) -> None:
     numbers = cycle(factors)
-    wanted = {
+    limits = {
         rule.code: {one.name: one.value * next(numbers) for one in rule.thresholds}
         for rule in RULES
     }
-    for outcome in w.outcomes(app, wanted=wanted):
+    for outcome in w.outcomes(app, limits=limits):
         for finding in outcome.findings:
             assert finding.title and finding.count >= 0 and finding.actions

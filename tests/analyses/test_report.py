@@ -31,15 +31,15 @@ def finding(**changes: Any) -> f.Finding:
 
 
 def outcome(
-    *said: f.Finding | f.Inconclusive, code: str = "CP1", core: bool = True
+    *results: f.Finding | f.Inconclusive, code: str = "CP1", core: bool = True
 ) -> f.RuleOutcome:
     return f.RuleOutcome(
         code=code,
         name=code.lower(),
         title=code,
         core=core,
-        findings=tuple(x for x in said if isinstance(x, f.Finding)),
-        inconclusive=tuple(x for x in said if isinstance(x, f.Inconclusive)),
+        findings=tuple(x for x in results if isinstance(x, f.Finding)),
+        inconclusive=tuple(x for x in results if isinstance(x, f.Inconclusive)),
     )
 
 
@@ -49,13 +49,13 @@ def accused(name: str, **changes: Any) -> f.Finding:
 
 
 def test_root_causes_come_before_consequences() -> None:
-    said = outcome(
+    results = outcome(
         accused("consequence", rank=f.Rank.CONSEQUENCE, cause="b"),
         accused("root", rank=f.Rank.ROOT_CAUSE, cause="a"),
         accused("remark", rank=f.Rank.ROOT_CAUSE, severity=f.Severity.INFO, cause="c"),
         finding(rank=f.Rank.ROOT_CAUSE, cause=None),
     )
-    judgement = judge([said])
+    judgement = judge([results])
     assert [c.subject.taskmanager for c in judgement.culprits] == ["root", "consequence"]
     assert judgement.cause == "a"
     assert judgement.verdict is f.Verdict.DEGRADED
@@ -63,29 +63,29 @@ def test_root_causes_come_before_consequences() -> None:
 
 def test_the_worst_incident_comes_first() -> None:
     """Reports of one topic and of all topics give the same cause."""
-    said = outcome(
+    results = outcome(
         accused("near the root", rank=f.Rank.ROOT_CAUSE, cause="a"),
         accused("critical", rank=f.Rank.MECHANISM, severity=f.Severity.CRITICAL, cause="b"),
     )
-    judgement = judge([said])
+    judgement = judge([results])
     assert [c.subject.taskmanager for c in judgement.culprits] == ["critical", "near the root"]
     assert (judgement.cause, judgement.verdict) == ("b", f.Verdict.FAILING)
 
 
 def test_ongoing_comes_before_recovered() -> None:
-    said = outcome(
+    results = outcome(
         accused("over", rank=f.Rank.ROOT_CAUSE, state=f.State.RECOVERED),
         accused("lasting", rank=f.Rank.MECHANISM),
     )
-    assert [c.subject.taskmanager for c in judge([said]).culprits] == ["lasting", "over"]
+    assert [c.subject.taskmanager for c in judge([results]).culprits] == ["lasting", "over"]
 
 
 def test_each_culprit_is_listed_once() -> None:
-    said = [
+    results = [
         outcome(accused("tm-1", rank=f.Rank.ROOT_CAUSE), code="CP2"),
         outcome(accused("tm-1", rank=f.Rank.MECHANISM), code="CP1"),
     ]
-    assert [c.code for c in judge(said).culprits] == ["CP2"]
+    assert [c.code for c in judge(results).culprits] == ["CP2"]
 
 
 def test_a_task_that_waits_for_a_service_is_not_the_culprit() -> None:
@@ -99,13 +99,13 @@ def test_a_task_that_waits_for_a_service_is_not_the_culprit() -> None:
 
 
 def test_each_job_has_its_own_verdict() -> None:
-    said = [
+    results = [
         outcome(finding(severity=f.Severity.CRITICAL)),
         outcome(f.Inconclusive(reason="no log", job=TWO), code="CP2"),
     ]
-    assert judge(said, ONE).verdict is f.Verdict.FAILING
-    assert judge(said, TWO).verdict is f.Verdict.INCONCLUSIVE
-    assert judge(said).verdict is f.Verdict.FAILING
+    assert judge(results, ONE).verdict is f.Verdict.FAILING
+    assert judge(results, TWO).verdict is f.Verdict.INCONCLUSIVE
+    assert judge(results).verdict is f.Verdict.FAILING
     assert judge([], ONE).verdict is f.Verdict.HEALTHY
 
 

@@ -119,8 +119,8 @@ def test_jobs_with_enough_slots_or_for_too_short_a_time(usage: Usage | None) -> 
 # --- the autoscaler ------------------------------------------------------------------------------
 
 
-def _event(reason: str, said: str, at: float = 5, kind: str = "Normal") -> Any:
-    values = {"key": w.JOB.job_id, "reason": reason, "said": said, "kind": kind}
+def _event(reason: str, message: str, at: float = 5, kind: str = "Normal") -> Any:
+    values = {"key": w.JOB.job_id, "reason": reason, "said": message, "kind": kind}
     return w.trouble("autoscaler-event", at, values=values)
 
 
@@ -140,7 +140,7 @@ def test_a_scale_up_without_effect(state: str, actions: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "said", "severity", "words"),
+    ("reason", "message", "severity", "words"),
     [
         ("MemoryPressure", "Heap Usage 0.97 is above the allowed limit", "warning", "memory"),
         ("ResourceQuotaReached", "Resource usage is above the limit", "warning", "quota"),
@@ -164,8 +164,8 @@ def test_a_scale_up_without_effect(state: str, actions: int) -> None:
         ),
     ],
 )
-def test_reasons_for_not_scaling(reason: str, said: str, severity: str, words: str) -> None:
-    (finding,) = w.findings(BLOCKED, w.facts(_job(), troubles=(_event(reason, said),)))
+def test_reasons_for_not_scaling(reason: str, message: str, severity: str, words: str) -> None:
+    (finding,) = w.findings(BLOCKED, w.facts(_job(), troubles=(_event(reason, message),)))
     assert (finding.severity.value, finding.state) == (severity, State.ONGOING)
     assert words in finding.title
 
@@ -184,11 +184,11 @@ def test_operator_events_are_not_declined_scalings() -> None:
 
 
 def test_a_normal_scaling_report_gives_no_finding() -> None:
-    said = (
+    message = (
         f"Scaling execution enabled, begin scaling vertices:{{ Vertex ID {VERTEX} | Parallelism 1 -> 3"
         " | Processing capacity 33.10 -> 95.00 | Target data rate 60.00}"
     )
-    event = _event("ScalingReport", said)
+    event = _event("ScalingReport", message)
     for rule in (BLOCKED, INEFFECTIVE, LOOP, BELOW):
         assert w.findings(rule, w.facts(_job(), troubles=(event,))) == []
 

@@ -271,10 +271,10 @@ def test_an_inferred_utc_offset_is_always_a_valid_one(hours: int, days: int) -> 
 def test_the_name_of_a_file_contains_the_day_of_its_times(
     events: Events, spark: SparkSession
 ) -> None:
-    said = {"event": "job_state", "logger": "ExecutionGraph", "clock": "time-of-day"}
+    common = {"event": "job_state", "logger": "ExecutionGraph", "clock": "time-of-day"}
     frame = events(
-        {**said, "local_us": us("1970-01-01T23:59:58")},
-        {**said, "local_us": us("1970-01-01T00:00:01")},
+        {**common, "local_us": us("1970-01-01T23:59:58")},
+        {**common, "local_us": us("1970-01-01T00:00:01")},
     )
     rows = surveyed(frame).rows
     writers = clocks.settle(rows, {}, None, {0: "logs/jobmanager.log.2026-11-20"})

@@ -55,7 +55,7 @@ def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
             yield node
 
 
-def given(call: ast.Call, name: str) -> ast.expr | None:
+def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
     """Return the value of a keyword argument, or None."""
     return next((word.value for word in call.keywords if word.arg == name), None)
 
@@ -172,8 +172,8 @@ def test_every_limit_is_named_on_its_page(rule: Rule) -> None:
 def votes_of(tree: ast.AST) -> Iterator[tuple[str, list[int]]]:
     """Return the votes that a rule casts itself: the signal, and its weights."""
     for call in calls(tree, "Vote"):
-        weights = [*literals(given(call, "weight"))]
-        for signal in literals(given(call, "signal")):
+        weights = [*literals(keyword_value(call, "weight"))]
+        for signal in literals(keyword_value(call, "signal")):
             yield signal, weights
     for call in calls(tree, "votes_for"):
         for table in choices(call.args[0]):
@@ -201,13 +201,13 @@ def test_every_cause_is_declared_and_known(rule: Rule) -> None:
     unknown = [word for word in rule.causes if word not in CAUSES]
     assert not unknown, f"not in CAUSES: {unknown}"
     tree = tree_of(module_of(rule))
-    said = {
+    texts = {
         word
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        for word in literals(given(node, "cause"))
+        for word in literals(keyword_value(node, "cause"))
     }
-    assert said <= set(rule.causes), f"not declared: {sorted(said - set(rule.causes))}"
+    assert texts <= set(rule.causes), f"not declared: {sorted(texts - set(rule.causes))}"
 
 
 @each_rule
@@ -261,14 +261,14 @@ def cuts_of(tree: ast.AST) -> list[str]:
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Call)
-        and given(node, "evidence_total") is None
-        and (evidence := given(node, "evidence")) is not None
+        and keyword_value(node, "evidence_total") is None
+        and (evidence := keyword_value(node, "evidence")) is not None
         and is_cut(evidence, assigned_in(function))
     ]
 
 
 def test_truncated_evidence_is_detected_through_variables() -> None:
-    said = """
+    texts = """
 def judge(job, limits):
     few = sorted(job.late)[:10]
     cited = cite(few)
@@ -277,7 +277,7 @@ def judge(job, limits):
     yield job_finding(job, evidence=cited, evidence_total=len(job.late))
     yield job_finding(job, evidence=cite([job.first, *job.late[1:]]))
 """
-    assert cuts_of(ast.parse(said)) == ["line 5: cited", "line 6: sample_ends(ends(job.late))"]
+    assert cuts_of(ast.parse(texts)) == ["line 5: cited", "line 6: sample_ends(ends(job.late))"]
 
 
 @each_rule
@@ -298,7 +298,7 @@ def test_ranks_have_names(rule: Rule) -> None:
         value
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        for value in literals(given(node, "rank"))
+        for value in literals(keyword_value(node, "rank"))
     ]
     assert not [*reckoned, *bare], f"without a name of {Rank.__name__}: {[*reckoned, *bare]}"
 

@@ -63,7 +63,7 @@ def test_any_text_is_a_time_or_a_clear_error(text: str) -> None:
 
 def test_jobs() -> None:
     known = [("a1b2", "orders"), ("ffff", "clicks"), (None, None)]
-    for pattern, wanted in [
+    for pattern, expected in [
         ("a1", ["orders"]),
         ("A1B2", ["orders"]),
         ("*c*", ["clicks"]),
@@ -74,7 +74,7 @@ def test_jobs() -> None:
         (None, ["orders", "clicks", None]),
     ]:
         selection = Selection(job=pattern)
-        assert [name for job_id, name in known if selection.selects(job_id, name)] == wanted
+        assert [name for job_id, name in known if selection.selects(job_id, name)] == expected
         selection.require(known)
 
 
@@ -104,8 +104,8 @@ def test_a_time_range_without_checkpoints_is_a_warning() -> None:
         )
 
     assert notes(T0) == []
-    (told,) = notes(T0 + 24 * HOUR_US)
-    assert told.kind is Kind.OUTSIDE and told.text.endswith(
+    (note,) = notes(T0 + 24 * HOUR_US)
+    assert note.kind is Kind.OUTSIDE and note.text.endswith(
         "from 2023-11-14T22:13:20.000Z to 2023-11-14T22:15:20.000Z"
     )
 

@@ -215,8 +215,8 @@ def test_a_client_that_waited_for_its_job() -> None:
     ran = w.job(w.start(w.task(0)))
     seen = w.facts(ran, troubles=(failed,), accepted_us={3: w.BEGIN})
     assert w.findings(SUBMISSION, seen) == []
-    told = w.trouble("client-failed", cause="JobExecutionException: Job execution failed.")
-    assert w.findings(SUBMISSION, w.facts(ran, troubles=(told,))) == []
+    trouble = w.trouble("client-failed", cause="JobExecutionException: Job execution failed.")
+    assert w.findings(SUBMISSION, w.facts(ran, troubles=(trouble,))) == []
 
 
 def test_yarn_reports_its_largest_container() -> None:

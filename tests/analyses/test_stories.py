@@ -56,11 +56,11 @@ def found(
     )
 
 
-def stories_and_codes(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
+def stories_and_codes(*findings: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
     """Return the stories of a report, and its finding codes by fingerprint."""
     outcomes = [
         RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
-        for code, finding in said
+        for code, finding in findings
     ]
     report = ReportBuilder(
         command="diagnose",
@@ -245,14 +245,14 @@ def test_the_culprit_of_more_checkpoints_comes_first() -> None:
 
     def first(expired: int, declined: int) -> tuple[str | None, str | None]:
         critical: dict[str, Any] = {"severity": Severity.CRITICAL}
-        said = (
+        findings = (
             ("CP301", found("snapshot-exception", **failing, **critical)),
             ("CP103", replace(found(**critical), count=declined)),
             ("CP201", replace(found("data-skew", **hot, **critical), count=expired)),
         )
         outcomes = [
             RuleOutcome(code=code, name=code, title=code, core=False, findings=(each,))
-            for code, each in said
+            for code, each in findings
         ]
         judged = judge(outcomes, JOB)
         return judged.cause, judged.culprits[0].subject.task
@@ -292,10 +292,10 @@ _FINDINGS = st.lists(
 
 @given(_FINDINGS)
 def test_every_finding_is_in_one_story_and_every_chain_ends_at_its_root(
-    said: list[tuple[str, Finding]],
+    findings: list[tuple[str, Finding]],
 ) -> None:
-    stories_, known = stories_and_codes(*said)
-    assert len(known) == len(said)  # no two have the same fingerprint
+    stories_, known = stories_and_codes(*findings)
+    assert len(known) == len(findings)  # no two have the same fingerprint
     marks = [mark for story in stories_ for mark in story.findings]
     assert sorted(marks) == sorted(known)
     for story in stories_:
@@ -322,11 +322,11 @@ def test_the_cost_of_many_jobs_is_the_sum_of_their_costs(monkeypatch: pytest.Mon
     def cost(jobs: int) -> int:
         nonlocal compared
         compared = 0
-        said: list[tuple[str, Finding]] = []
+        findings: list[tuple[str, Finding]] = []
         for number in range(jobs):
             job = JobKey("", f"{number:032x}")
-            said += [("SK101", found("data-skew", job=job)), ("CP101", found(job=job))]
-        assert len(stories_and_codes(*said)[0]) == jobs
+            findings += [("SK101", found("data-skew", job=job)), ("CP101", found(job=job))]
+        assert len(stories_and_codes(*findings)[0]) == jobs
         return compared
 
     monkeypatch.setattr(stories, "_fits", counting)
@@ -349,19 +349,19 @@ def test_shared_subjects_need_the_same_names() -> None:
 
 def test_records_that_kafka_deleted_and_the_failed_batches_are_one_incident() -> None:
     cause = "offsets-out-of-range"
-    told, known = stories_and_codes(
+    stories, known = stories_and_codes(
         ("RT305", found(cause, rank=10, kind="partition", partition="orders-3")),
         ("RT103", found(cause, rank=30)),
     )
-    assert [codes(story, known) for story in told] == [["RT305", "RT103"]]
+    assert [codes(story, known) for story in stories] == [["RT305", "RT103"]]
 
 
 def test_a_process_out_of_memory_and_the_restarts_after_it_are_one_incident() -> None:
-    told, known = stories_and_codes(
+    stories, known = stories_and_codes(
         ("CP303", found("out-of-memory", rank=9, kind="taskmanager", taskmanager="tm-1")),
         ("CP301", found("task-failure", rank=10, at=(1, 10))),
         ("CP311", found(at=(1, 20))),
         ("ST102", found("task-failure", at=(1, 20))),
     )
-    assert [codes(story, known)[0] for story in told] == ["CP303"]
-    assert len(told[0].findings) == 4
+    assert [codes(story, known)[0] for story in stories] == ["CP303"]
+    assert len(stories[0].findings) == 4

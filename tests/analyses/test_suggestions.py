@@ -38,7 +38,7 @@ CONTAINER = "container_e17_1612345678901_0042_01_000003"
 
 def found(code: str, cause: str | None, **changes: Any) -> RuleOutcome:
     subject = changes.pop("subject", {})
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "job": JobKey(cluster="c", job_id=JOB),
         "severity": Severity.CRITICAL,
         "state": State.ONGOING,
@@ -48,14 +48,19 @@ def found(code: str, cause: str | None, **changes: Any) -> RuleOutcome:
         "cause": cause,
         "why": "it is so",
     }
-    one = Finding(**(given | changes))
+    one = Finding(**(arguments | changes))
     return RuleOutcome(code=code, name="n", title="t", core=True, findings=(one,))
 
 
 def built(*outcomes: RuleOutcome, files: Any = (), **more: Any) -> wire.Report:
-    given: dict[str, Any] = {"command": "diagnose", "names": {}, "data": wire.Data(), "located": {}}
+    arguments: dict[str, Any] = {
+        "command": "diagnose",
+        "names": {},
+        "data": wire.Data(),
+        "located": {},
+    }
     return ReportBuilder(
-        **(given | {"outcomes": outcomes, "inputs": files, "assessed": True} | more)
+        **(arguments | {"outcomes": outcomes, "inputs": files, "assessed": True} | more)
     ).build()
 
 
@@ -234,9 +239,9 @@ def test_an_inconclusive_rule_names_its_evidence_unless_it_was_given() -> None:
         "no job was started in the input; add the JobManager's log from its first line or the "
         "configuration of the cluster"
     )
-    given = built(outcome, files=inputs())
-    assert checks(given) == {"configuration"}
-    assert "JobManager" not in (given.rules[0].reason or "")
+    arguments = built(outcome, files=inputs())
+    assert checks(arguments) == {"configuration"}
+    assert "JobManager" not in (arguments.rules[0].reason or "")
 
 
 def test_an_unknown_failure_asks_for_evidence() -> None:

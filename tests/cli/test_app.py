@@ -494,7 +494,7 @@ def test_times_use_the_requested_time_zone_except_in_json(
     monkeypatch.undo()
     time.tzset()
     assert main(["render", str(saved_report), "--show-tz", "Mars"]) == 2
-    told = capfd.readouterr().err
-    assert told == (
+    stderr = capfd.readouterr().err
+    assert stderr == (
         "error: unknown time zone 'Mars'\n  hint: examples: Europe/Berlin, UTC, +02:00, local\n"
     )

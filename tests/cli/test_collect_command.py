@@ -46,10 +46,19 @@ def test_a_password_can_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("ann:s3cret:with:colons\n")
     (tmp_path / "other").write_text("no colon")
     with serving(RecordedFlink()) as server:
-        given = ["collect", "flink", server.url, "-o", str(tmp_path / "c"), "--for", "0", "--quiet"]
-        assert main([*given, "--password-file", str(tmp_path / "password")]) == 0
-        assert main([*given, "--password-file", str(tmp_path / "other")]) == 2
-        assert main([*given, "--token-file", str(tmp_path / "missing")]) == 2
+        command = [
+            "collect",
+            "flink",
+            server.url,
+            "-o",
+            str(tmp_path / "c"),
+            "--for",
+            "0",
+            "--quiet",
+        ]
+        assert main([*command, "--password-file", str(tmp_path / "password")]) == 0
+        assert main([*command, "--password-file", str(tmp_path / "other")]) == 2
+        assert main([*command, "--token-file", str(tmp_path / "missing")]) == 2
     assert server.headers[0]["Authorization"] == "Basic YW5uOnMzY3JldDp3aXRoOmNvbG9ucw=="
 
 

@@ -275,7 +275,7 @@ def test_an_invalid_output_path_is_rejected_before_the_diagnosis(
     monkeypatch.setattr(SparkStarter, "begin", lambda **how: UnusedSpark())
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(
-        "flowdiag.cli.diagnosing.deliver", lambda *given: pytest.fail("the diagnosis started")
+        "flowdiag.cli.diagnosing.deliver", lambda *arguments: pytest.fail("the diagnosis started")
     )
     assert main(["checkpoints", FLINK, "-o", str(tmp_path / target)]) == 2
     assert capsys.readouterr().err.startswith(f"error: cannot write '{tmp_path / target}': ")

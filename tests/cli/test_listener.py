@@ -207,8 +207,8 @@ def test_an_unsupported_target_is_reported(capsys: pytest.CaptureFixture[str]) -
 
     assert not shipped.attach(object(), "/nowhere").attached
     assert not shipped.attach(OldStreams(), "/nowhere").attached
-    said = capsys.readouterr().err
-    assert "neither a StreamingContext" in said and "use FlowdiagListener.jar" in said
+    stderr = capsys.readouterr().err
+    assert "neither a StreamingContext" in stderr and "use FlowdiagListener.jar" in stderr
 
 
 def test_failures_have_no_stack_frames() -> None:

@@ -250,12 +250,12 @@ def test_a_server_that_dies_is_diagnosed_from_its_data(
 ) -> None:
     monkeypatch.setattr(live, "TICK_S", 0.1)
     canned()
-    asked = 0
+    requests = 0
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
-        nonlocal asked
-        asked += path.endswith("/batches")
-        return Reply(b"gone", status=500) if asked > 1 else recorded_driver(path, query)
+        nonlocal requests
+        requests += path.endswith("/batches")
+        return Reply(b"gone", status=500) if requests > 1 else recorded_driver(path, query)
 
     with serving(respond) as server:
         assert main(["diagnose", server.url, "--for", "1s", "--stacks", "never"]) == 0
@@ -330,8 +330,8 @@ def test_event_logs_of_a_history_server(
         # The server rejects clients that only accept JSON.
         assert accepted["/api/v1/applications/local-5/logs"] == "*/*"
         assert accepted["/api/v1/applications"] == "application/json"
-        asked = [path for path in server.paths() if path.endswith("/logs")]
-        assert asked == [f"/api/v1/applications/local-{n}/logs" for n in (5, 4, 3)]
+        requests = [path for path in server.paths() if path.endswith("/logs")]
+        assert requests == [f"/api/v1/applications/local-{n}/logs" for n in (5, 4, 3)]
         assert "only the latest 3 of 5 applications; use --job to select others" in err_of(capsys)
         assert main(["diagnose", server.url, "--job", "job-2"]) == 0
     assert [name.partition("!")[2] for name in diagnosis.given[0]] == [
@@ -458,16 +458,16 @@ def test_disk_use_of_rounds_is_bounded(
         command = ["diagnose", server.url, "--every", "10s", "--for", "0", "-q"]
         kept = tmp_path / "kept"
         assert main([*command, "--times", "6", "--keep", str(kept)]) == 0
-        assert [len(given) for given in diagnosis.given] == [1, 2, 3, 3, 3, 3]
+        assert [len(inputs) for inputs in diagnosis.given] == [1, 2, 3, 3, 3, 3]
         (folder,) = kept.iterdir()
         assert set(map(str, folder.glob("*/tick-*"))) == set(diagnosis.given[-1])
         diagnosis.given.clear()
         assert main([*command, "--times", "4", "--since", "12s"]) == 0
-        assert [len(given) for given in diagnosis.given] == [1, 2, 2, 2]
+        assert [len(inputs) for inputs in diagnosis.given] == [1, 2, 2, 2]
         diagnosis.given.clear()
         monkeypatch.setattr(live, "KEPT_BYTES", 1)
         assert main([*command, "--times", "3"]) == 0
-        assert [len(given) for given in diagnosis.given] == [1, 1, 1]
+        assert [len(inputs) for inputs in diagnosis.given] == [1, 1, 1]
 
 
 def test_a_growing_log_is_read_again(

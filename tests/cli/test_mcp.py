@@ -148,10 +148,10 @@ def test_a_cancelled_call_ends_its_process(root: Path, monkeypatch: pytest.Monke
         session = Session(Settings(quiet=True), 120)
         server = server_of(Roots([str(root)]), session, quotes=True)
         async with Client(server) as client:
-            async with anyio.create_task_group() as asked:
-                asked.start_soon(session.diagnose, request(str(root)), ignore_progress)
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.diagnose, request(str(root)), ignore_progress)
                 begun = await process_of(session)
-                asked.cancel_scope.cancel()
+                group.cancel_scope.cancel()
             assert begun.returncode is not None
             assert session._process is None
             made = await client.call_tool("diagnose", {"paths": ["."], "topic": "memory"})
@@ -179,11 +179,11 @@ def test_a_call_cancelled_during_the_start_leaves_no_process(
 
     async def talk() -> None:
         session = Session(Settings(quiet=True), 120)
-        async with anyio.create_task_group() as asked:
-            asked.start_soon(session.diagnose, request(str(root)), ignore_progress)
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.diagnose, request(str(root)), ignore_progress)
             while not started:
                 await anyio.sleep(0.01)
-            asked.cancel_scope.cancel()
+            group.cancel_scope.cancel()
         assert started[0].returncode is not None
         assert session._process is None
 
@@ -218,30 +218,30 @@ class TestRoots:
         assert roots.find(["**/*.log"]) == [log]
 
     @pytest.mark.parametrize(
-        "given",
+        "path",
         [
             *("/etc/passwd", "../outside.log", "a/../../outside.log", "../*", "", "-", "x\0y"),
             *("http://jm:8081", "file:///etc/passwd", "s3://b/x", "nothing.log", "*.nothing"),
             *("link.log", "~/x"),
         ],
     )
-    def test_paths_outside_the_roots_are_rejected(self, root: Path, given: str) -> None:
+    def test_paths_outside_the_roots_are_rejected(self, root: Path, path: str) -> None:
         outside = root.parent / "outside.log"
         outside.write_text("secret")
         (root / "link.log").symlink_to(outside)
         with pytest.raises(FlowdiagError) as refused:
-            Roots([str(root)]).find([given])
+            Roots([str(root)]).find([path])
         assert "secret" not in str(refused.value)
 
     def test_errors_do_not_reveal_paths_outside(self, root: Path) -> None:
         (root.parent / "one.log").write_text("secret")
         roots = Roots([str(root)])
-        said = []
+        messages = []
         for name in ("one", "two"):
             with pytest.raises(FlowdiagError) as refused:
                 roots.find([f"../{name}.log"])
-            said.append(refused.value.message.replace(name, "NAME"))
-        assert said[0] == said[1]
+            messages.append(refused.value.message.replace(name, "NAME"))
+        assert messages[0] == messages[1]
 
     def test_a_folder_with_a_link_to_the_outside_is_rejected(self, root: Path) -> None:
         outside = root.parent / "outside"
@@ -283,7 +283,7 @@ def test_a_missing_package_prints_how_to_install_it(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "messages"),
     [
         ([], "no root folder"),
         (["--root", "nothing-here"], "--root 'nothing-here' is not a folder"),
@@ -292,8 +292,8 @@ def test_a_missing_package_prints_how_to_install_it(
     ],
 )
 def test_wrong_usage_is_one_line(
-    options: list[str], said: str, capfd: pytest.CaptureFixture[str]
+    options: list[str], messages: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["mcp", *options]) == ExitCode.USAGE
     out, err = capfd.readouterr()
-    assert out == "" and err.startswith(f"error: {said}") and err.count("\n") <= 2
+    assert out == "" and err.startswith(f"error: {messages}") and err.count("\n") <= 2

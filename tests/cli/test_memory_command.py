@@ -77,8 +77,8 @@ def test_a_size_without_a_unit_is_rejected_with_a_suggestion(
 def test_a_misspelt_option_is_named_with_the_known_one(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    given = ["-D", "taskmanager.memory.managed.fraktion=0.2"]
-    assert main(["memory", "--process-size", "4g", *given]) == 0
+    options = ["-D", "taskmanager.memory.managed.fraktion=0.2"]
+    assert main(["memory", "--process-size", "4g", *options]) == 0
     assert (
         "did you mean taskmanager.memory.managed.fraction" in capfdbinary.readouterr().err.decode()
     )

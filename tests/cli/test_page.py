@@ -141,9 +141,9 @@ def test_pages_of_recordings_show_their_findings() -> None:
     assert (
         len(re.findall(r"checkpoint \d+, [^<]*: expired after", page)) == 2 * 9
     )  # wide and narrow
-    for number, said in ((1, "never ended"), (2, "interval, 2 s"), (3, "published rate limit")):
+    for number, words in ((1, "never ended"), (2, "interval, 2 s"), (3, "published rate limit")):
         well_made(page_of(number))
-        assert said in page_of(number)
+        assert words in page_of(number)
 
 
 @pytest.mark.parametrize("with_tasks", [True, False])
@@ -273,11 +273,11 @@ def poisoned_of(node: Any, keys: frozenset[str]) -> Any:
 
 def test_an_embedded_report_cannot_end_its_element() -> None:
     report = reports.hostile()
-    told = msgspec.structs.replace(report.rules[0], reason="<!--<script></script>&amp;]]>\u2028")
-    script = report_script(msgspec.structs.replace(report, rules=[told]))
+    rule = msgspec.structs.replace(report.rules[0], reason="<!--<script></script>&amp;]]>\u2028")
+    script = report_script(msgspec.structs.replace(report, rules=[rule]))
     assert script.count("<") == 2 and script.count(">") == 2
     document = extract_report(f"<!DOCTYPE html>{script}".encode())
-    assert document is not None and decode(document).rules[0].reason == told.reason
+    assert document is not None and decode(document).rules[0].reason == rule.reason
 
 
 def test_a_truncated_page_contains_no_report() -> None:

@@ -14,7 +14,7 @@ from flowdiag.cli.simulations import credits, pid
 
 def test_shared_options_come_after_a_commands_own_options() -> None:
     @with_options({"often": (Annotated[int, "how often"], 3)}, {"loud": (bool, False)})
-    def command(path: Annotated[str, "what"], much: int = 1, **given: Any) -> int:
+    def command(path: Annotated[str, "what"], much: int = 1, **options: Any) -> int:
         return 0
 
     parameters = signature(command).parameters

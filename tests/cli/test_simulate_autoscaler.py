@@ -102,8 +102,8 @@ def test_published_metrics_of_the_recorded_scaling(
             for kind, value in zip(("Current", "Average"), pair, strict=True)
         )
     )
-    given = [str(published), str(graph), configuration, "--format", "json"]
-    assert main(["simulate", "autoscaler", *given]) == 0
+    arguments = [str(published), str(graph), configuration, "--format", "json"]
+    assert main(["simulate", "autoscaler", *arguments]) == 0
     document: Any = json.loads(capsys.readouterr().out)
     assert document["job"] == "orders"
     (outcome,) = document["outcomes"]

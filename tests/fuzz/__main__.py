@@ -29,22 +29,22 @@ def main() -> int:
     parser.add_argument(
         "--keep", type=Path, default=Path(tempfile.gettempdir()) / "flowdiag-fuzz", metavar="DIR"
     )
-    asked = parser.parse_args()
-    if asked.guided:
+    args = parser.parse_args()
+    if args.guided:
         from tests.fuzz.guided import search
 
-        return search(asked.keep, asked.seconds, asked.seed)
-    both = asked.parsers == asked.commands
-    seconds = asked.seconds / 2 if both else asked.seconds
+        return search(args.keep, args.seconds, args.seed)
+    both = args.parsers == args.commands
+    seconds = args.seconds / 2 if both else args.seconds
     status = 0
-    if both or asked.parsers:
+    if both or args.parsers:
         from tests.fuzz.plain import search
 
-        status |= search(asked.keep, seconds, asked.seed)
-    if both or asked.commands:
+        status |= search(args.keep, seconds, args.seed)
+    if both or args.commands:
         from tests.fuzz.commands import search as search_commands
 
-        status |= search_commands(asked.keep, seconds, asked.seed)
+        status |= search_commands(args.keep, seconds, args.seed)
     return status
 
 

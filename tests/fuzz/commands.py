@@ -115,7 +115,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
             chance = Random(f"{seed} {number}")
             number += 1
             files, arguments = mutated_folder(chance), drawn(chance)
-            kind = one(files, arguments, Path(place), Shared(starter), found)
+            kind = try_command(files, arguments, Path(place), Shared(starter), found)
             found.counts(arguments[0], kind, b"".join(files.values()))
     return found.print_summary(time.monotonic() - began)
 
@@ -202,7 +202,9 @@ def lay_out(files: Folder, place: Path) -> Path:
 # -- one run -----------------------------------------------------------------------------------
 
 
-def one(files: Folder, arguments: Sequence[str], place: Path, spark: Any, found: Found) -> str:
+def try_command(
+    files: Folder, arguments: Sequence[str], place: Path, spark: Any, found: Found
+) -> str:
     """Try one command, keep a minimized folder with the same fault, and return the outcome."""
     what, more, kind = fault(files, arguments, place, spark)
     if what is not None and found.is_new(what):

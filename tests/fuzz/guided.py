@@ -58,7 +58,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
 
         def try_one(data: bytes) -> None:
             number = sum(found.tried.values())
-            kind = plain.one(data, Path(place), "input.json", number, found)
+            kind = plain.try_input(data, Path(place), "input.json", number, found)
             found.counts("guided", kind, data)
             if time.monotonic() > began + seconds:
                 # libFuzzer ends the process when it ends.

@@ -133,7 +133,7 @@ def _read(data: bytes, path: Path, chance: Random) -> Read:
     found = discover([str(path)])
     inspect_inputs(tuple(topic(name) for name in ENGINES), found, Options())
     sources = [source for source in found.sources if source.kind != "not-read"]
-    batches = list(parse_splits(_of_one(plan_splits(sources))))
+    batches = list(parse_splits(_all_splits(plan_splits(sources))))
     table = pa.Table.from_batches(batches, schema=EVENTS)
     _settle(table, found.sources)
     rows = _valid(batches, sources)
@@ -155,7 +155,7 @@ def _unpacked(source: Source) -> int:
         return sum(iter(lambda: len(stream.read(1 << 16)), 0))
 
 
-def _of_one(tasks: list[list[Split]]) -> Iterator[Split]:
+def _all_splits(tasks: list[list[Split]]) -> Iterator[Split]:
     for task in tasks:
         yield from task
 

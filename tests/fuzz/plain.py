@@ -33,7 +33,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
             number += 1
             chosen = by_format(chance)
             data = mutated(chosen.data, chance, others)
-            kind = one(data, Path(place), chosen.name, number, found)
+            kind = try_input(data, Path(place), chosen.name, number, found)
             found.counts(chosen.format, kind, data)
     return found.print_summary(time.monotonic() - began)
 
@@ -45,7 +45,7 @@ def by_format(chance: Random) -> Seed:
     return chance.choice([each for each in seeds() if each.format == format])
 
 
-def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
+def try_input(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
     """Try an input, and return its detected kind. If the input shows a new fault, save a minimized input.
 
     Args:

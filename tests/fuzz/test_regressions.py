@@ -131,7 +131,7 @@ def test_a_fault_is_kept_once_and_minimised(tmp_path: Path) -> None:
     found = Found(tmp_path / "found")
     with mock.patch.dict(splitting._READERS, {"log": raising}):
         for number in range(2):
-            plain.one(LOG, tmp_path, "x.log", number, found)
+            plain.try_input(LOG, tmp_path, "x.log", number, found)
     (kept, more) = sorted((tmp_path / "found").iterdir())
     assert b"hello" in kept.read_bytes() and len(kept.read_bytes()) < len(LOG) // 3
     assert "planted" in more.read_text()
@@ -177,7 +177,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from tests.fuzz import guided, plain
-plain.one = lambda *_: time.sleep(1.1) or "slow"
+plain.try_input = lambda *_: time.sleep(1.1) or "slow"
 guided.SLOW_S = 1
 guided.search(Path(sys.argv[1]), 8, 1)
 """

@@ -391,25 +391,25 @@ def test_retry_after_is_respected(when: str, monkeypatch: pytest.MonkeyPatch) ->
         "date": formatdate(time.time() + 2, usegmt=True),
         "years": "99999999999999999999",
     }
-    asked: list[float] = []
+    times: list[float] = []
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
-        asked.append(time.monotonic())
-        if len(asked) == 1:
+        times.append(time.monotonic())
+        if len(times) == 1:
             return Reply(status=429, headers={"Retry-After": after[when]})
         return as_json({})
 
     with serving(respond) as server:
         assert ask(server.url) == {}
-    assert 0.9 < asked[1] - asked[0] < 3
+    assert 0.9 < times[1] - times[0] < 3
 
 
 def test_retry_after_delays_all_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
+    times: list[float] = []
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
-        asked.append(time.monotonic())
-        if path == "/first" and len(asked) == 1:
+        times.append(time.monotonic())
+        if path == "/first" and len(times) == 1:
             return Reply(status=429, headers={"Retry-After": "1"})
         return as_json({})
 
@@ -421,7 +421,7 @@ def test_retry_after_delays_all_requests(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with serving(respond) as server:
         asyncio.run(run(server.url))
-    assert len(asked) == 8 and min(asked[1:]) - asked[0] > 0.9
+    assert len(times) == 8 and min(times[1:]) - times[0] > 0.9
 
 
 # -- TLS -----------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_numbers_are_not_codes(text: str) -> None:
         ("checkpoint-expired", []),
     ],
 )
-def test_explain_answers_questions_about_codes(words: str, expected: list[str]) -> None:
+def test_codes_in_questions_are_found(words: str, expected: list[str]) -> None:
     assert [code.code for code in find_codes(words)] == expected
 
 

@@ -357,12 +357,12 @@ def test_a_dead_cluster_leaves_its_data(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(watching, "SILENCE_S", 0.2)
     flink = RecordedFlink()
     with serving(flink) as server:
-        asked = 0
+        requests = 0
 
         def respond(path: str, query: dict[str, list[str]]) -> Reply:
-            nonlocal asked
-            asked += path == "/jobs/overview"
-            if asked > 2:
+            nonlocal requests
+            requests += path == "/jobs/overview"
+            if requests > 2:
                 return Reply(status=503)
             return flink(path, query)
 
@@ -496,8 +496,8 @@ def test_batches_contain_every_id_once() -> None:
     ]
     queries = list(batches_of(names))
     assert max(map(len, queries)) <= 1800
-    asked = [part for query in queries for part in query.removeprefix("get=").split(",")]
-    assert len(asked) == len(names) and asked[-1] == "0.a%20b%2Cc%26d"
+    requests = [part for query in queries for part in query.removeprefix("get=").split(",")]
+    assert len(requests) == len(names) and requests[-1] == "0.a%20b%2Cc%26d"
 
 
 def test_saved_responses_take_the_time_in_their_names(tmp_path: Path) -> None:

@@ -44,13 +44,13 @@ def test_changed_spark_batches_are_stored(tmp_path: Path) -> None:
     batches = answers[f"{base}/streaming/batches"]
     queued = sum(item["status"] == "QUEUED" for item in batches)
     assert queued
-    asked = 0
+    requests = 0
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
-        nonlocal asked
+        nonlocal requests
         if path.endswith("/batches"):
-            asked += 1
-            if asked == 2:
+            requests += 1
+            if requests == 2:
                 for item in batches:
                     if item["status"] == "QUEUED":
                         item |= {"status": "COMPLETED", "processingTime": 10, "schedulingDelay": 5}
@@ -118,14 +118,14 @@ def test_collect_waits_for_a_driver_that_is_starting(page: str, tmp_path: Path) 
             return PAGES[page]
         return recorded_driver(path, query)
 
-    said: list[str] = []
+    messages: list[str] = []
     with serving(respond) as server:
         outcome = collect_from_spark(
-            server.url, tmp_path / "c", 1, say=said.append, start_s=20.0, start_pause_s=0.01
+            server.url, tmp_path / "c", 1, say=messages.append, start_s=20.0, start_pause_s=0.01
         )
     assert outcome.ticks == 1
     assert not refusals
-    assert any("in case the driver is starting" in line for line in said)
+    assert any("in case the driver is starting" in line for line in messages)
     with serving(lambda path, query: PAGES[page]) as server, pytest.raises(FlowdiagError):
         collect_from_spark(server.url, tmp_path / "d", 1, start_s=0.05, start_pause_s=0.01)
     with serving(lambda path, query: Reply(status=403)) as server:
@@ -141,13 +141,13 @@ def test_history_matches_the_scrapes(tmp_path: Path) -> None:
     with serving(FakePrometheus()) as server:
         outcome = collect_history(server.url, tmp_path / "c", job="ord*")
         assert outcome.why == "the time span is complete" and not outcome.warnings
-        asked = len(server.asked)
+        requests = len(server.asked)
         # A window has at most 10 000 steps and an hour; two windows, one request per metric and window.
         queries = [path for path in server.asked if "query_range" in path]
         assert len(queries) == len(set(queries)) < 2 * 75
         assert max(map(len, server.asked)) < 1024
         again = collect_history(server.url, tmp_path / "c", job="ord*")
-        assert again.why == "everything is already stored" and len(server.asked) == asked + 1
+        assert again.why == "everything is already stored" and len(server.asked) == requests + 1
     heap = [
         row for row in metrics_of(tmp_path / "c") if row["metric"]["name"].endswith("Heap.Used")
     ]

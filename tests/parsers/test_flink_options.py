@@ -175,7 +175,7 @@ SUSPENDED = {"jobManagerDeploymentStatus": "MISSING", "jobStatus": {"state": "SU
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status", "trouble"),
+    ("requested", "status", "trouble"),
     [
         ("running", SUSPENDED, "jobStatus.state: SUSPENDED"),
         ("suspended", SUSPENDED, None),
@@ -186,9 +186,9 @@ SUSPENDED = {"jobManagerDeploymentStatus": "MISSING", "jobStatus": {"state": "SU
     ],
 )
 def test_requested_states_are_not_a_problem(
-    wanted: str, status: dict[str, Any], trouble: str | None
+    requested: str, status: dict[str, Any], trouble: str | None
 ) -> None:
-    resource = {**DEPLOYMENT, "spec": {"job": {"state": wanted}}, "status": status}
+    resource = {**DEPLOYMENT, "spec": {"job": {"state": requested}}, "status": status}
     assert read_options(_printed(resource, "yaml")).trouble == trouble
 
 

@@ -85,9 +85,9 @@ def test_a_rejected_specification_of_a_running_job(version: str) -> None:
 def test_events_of_flinks_operator(version: str) -> None:
     rows = [row for row in FLINK["event"] if within(version, row["since"], row.get("until", "99"))]
     for row in rows:
-        given = event(ORDERS, row["reason"], row["message"], kind=row.get("type", "Warning"))
-        given["source"] = {"component": row.get("component", "Operator")}
-        found = read(given)
+        warning = event(ORDERS, row["reason"], row["message"], kind=row.get("type", "Warning"))
+        warning["source"] = {"component": row.get("component", "Operator")}
+        found = read(warning)
         expected = [row["problem"]] if "problem" in row else []
         assert [each.reason for each in found] == expected, row["reason"]
         assert all(each.text == row["text"] for each in found if "text" in row)

@@ -174,13 +174,13 @@ def test_a_driver_that_has_just_started_may_still_start_its_query(tmp_path: Path
     begun = time.time_ns() // 1_000_000 - 5_000
     for item in answers["/api/v1/applications"]:
         item["attempts"][0] |= {"startTimeEpoch": begun, "completed": False}
-    asked = 0
+    requests = 0
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
-        nonlocal asked
+        nonlocal requests
         if path == "/StreamingQuery/":
-            asked += 1
-            return page(LIST if asked > 2 else "")
+            requests += 1
+            return page(LIST if requests > 2 else "")
         if path == "/StreamingQuery/statistics/" and query.get("id") == [RUN]:
             return page(PAGE)
         return as_json(answers[path]) if path in answers else NOT_FOUND

@@ -166,9 +166,9 @@ def message_fields(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("layout", relay.LAYOUTS, ids=lambda layout: layout.name)
 def test_every_message_in_every_layout(layout: relay.Layout, tmp_path: Path) -> None:
-    given, expected = sample_records()
+    records, expected = sample_records()
     path = tmp_path / "relaid.log"
-    path.write_bytes(layout.render(given))
+    path.write_bytes(layout.render(records))
     # A message that no rule reads is also a plain failure. One that is not recognized is missing in its own place.
     left_out = ("split", "section", "failure")
     rows = [row for row in rows_of(path) if row["event"] not in left_out]

@@ -44,8 +44,8 @@ def test_samples(entry: dict[str, object], sample: dict[str, object]) -> None:
     values = {name: value for name, value in found.values.items() if name != "fields"}
     fields = found.values.get("fields", {})
     assert isinstance(fields, dict)
-    given = {**dict(sample["gives"]), **dict(entry.get("fields", {}))}  # type: ignore[call-overload]
-    assert values | fields == given
+    expected = {**dict(sample["gives"]), **dict(entry.get("fields", {}))}  # type: ignore[call-overload]
+    assert values | fields == expected
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

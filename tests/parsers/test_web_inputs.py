@@ -68,10 +68,10 @@ def serving(manner: str, context: ssl.SSLContext | None = None) -> Iterator[tupl
 
         def _respond(self) -> bytes:
             data = gzip.compress(LOG, 1, mtime=0) if self.path.endswith(".gz") else LOG
-            asked = self.headers.get("Range", "")
+            header = self.headers.get("Range", "")
             if self.command == "GET":
-                requested.append(asked)
-            span = re.fullmatch(r"bytes=(\d+)-(\d*)", asked) if manner == WITH_RANGES else None
+                requested.append(header)
+            span = re.fullmatch(r"bytes=(\d+)-(\d*)", header) if manner == WITH_RANGES else None
             self.send_response(STATUS.get(manner, 206 if span else 200))
             if span:
                 begin, end = int(span[1]), min(int(span[2] or len(data)), len(data) - 1)
@@ -115,7 +115,9 @@ def test_every_server_gives_all_records(manner: str, name: str) -> None:
 def test_parts_are_requested_from_a_server_with_ranges() -> None:
     with serving(WITH_RANGES) as (address, requested):
         events(f"{address}/a.log")
-        starts = {int(span[1]) for asked in requested if (span := re.match(r"bytes=(\d+)", asked))}
+        starts = {
+            int(span[1]) for header in requested if (span := re.match(r"bytes=(\d+)", header))
+        }
     assert len(starts) > 2 and max(starts) > len(LOG) // 2
 
 
