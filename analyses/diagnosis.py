@@ -236,7 +236,7 @@ def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
 
 
 def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
-    """Return the outcomes of all topics, without doubts about topics that have no suitable input."""
+    """Return the outcomes of all topics. If any topic has input, topics without input cannot make the verdict inconclusive."""
     fed = any(result.fed for result in results)
     return [
         outcome if result.fed or not fed else replace(outcome, core=False)

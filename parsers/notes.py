@@ -39,7 +39,7 @@ MEANINGS: Final = {
     Kind.NOT_READ: "flowdiag skips all or part of the input: unknown format, or too many members",
     Kind.CHANGED: "the input changed or disappeared while flowdiag read it; its lines cannot be quoted",
     Kind.GAP: "a log has a gap where lines were expected: lines are missing, or the process was paused",
-    Kind.NO_METRICS: "relevant metrics are missing, for all or some subtasks",
+    Kind.NO_METRICS: "relevant metrics are missing for some or all subtasks",
     Kind.NO_TASKMANAGER_LOG: "logs of some TaskManagers that ran tasks are missing",
     Kind.NO_TIME: "the records of an input have no date, and no other input shows the day",
     Kind.COUNTERS_RESET: "metric counters dropped to zero, as after a restart",

@@ -82,7 +82,7 @@ def open_source(source: Source) -> BinaryIO:
 
 
 def source_text(source: Source) -> str:
-    """Return the first `WHOLE_BYTES` of a source as text, or an empty text if it is unreadable or binary."""
+    """Return the first `WHOLE_BYTES` of a source as text, or an empty string if it is unreadable or binary."""
     try:
         with open_source(source) as stream:
             content = read_first(stream, WHOLE_BYTES)

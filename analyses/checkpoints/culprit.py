@@ -17,7 +17,7 @@ from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, incid
 from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
-from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_end, view_during
+from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_origin, view_during
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence
@@ -325,7 +325,7 @@ def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
     """
     view, episode = overall_view(job), _whole_run_episode(job)
     if not any(root.measured for root in view.ends):
-        task = unmonitored_end(view.loads, view.topology)
+        task = unmonitored_origin(view.loads, view.topology)
         if task is None or view.ends:
             return None
         return EpisodeCulprit(
@@ -343,7 +343,7 @@ def slow_taskmanager_during(
 ) -> NamedCulprit | None:
     """Return a slow TaskManager in a job whose checkpoints are slow but complete.
 
-    A busy subtask is harmless while no task waits for it, and `hot_spot` covers the ends of back pressure. The
+    A busy subtask is harmless while no task waits for it, and `hot_spot` covers the origins of back pressure. The
     confidence must be at least medium.
 
     Args:

@@ -178,7 +178,7 @@ class TaskFailure:
 
     @property
     def _other_failures(self) -> str:
-        """A sentence about exceptions of the same kind in other tasks of the last crisis, or an empty text."""
+        """A sentence about exceptions of the same kind in other tasks of the last crisis, or an empty string."""
         last = self.crises[-1]
         others = {
             h.exception_text(failure.incident.cause, _TEXT): h.subtask_name(failure.incident)
@@ -195,7 +195,7 @@ class TaskFailure:
 
     @property
     def _other_exceptions(self) -> str:
-        """A sentence about pasted exceptions of other kinds, which may belong to other statements, or an empty text."""
+        """A sentence about pasted exceptions of other kinds, which may belong to other statements, or an empty string."""
         texts = {
             h.exception_text(failure.incident.cause, _TEXT): None
             for failure in self.crises[-1].failures

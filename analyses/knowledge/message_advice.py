@@ -112,7 +112,7 @@ def process_in(fields: Mapping[str, str]) -> Component | None:
 
 
 def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
-    """Return sentences about the software, the process and the user code of a failure, or an empty text.
+    """Return sentences about the software, the process and the user code of a failure, or an empty string.
 
     Args:
         fields: texts of the failure.

@@ -92,7 +92,7 @@ class FailureGroup:
 
     @property
     def ended(self) -> str:
-        """A key of `_ENDS`, or an empty text if no text shows what ended."""
+        """A key of `_ENDS`, or an empty string if no text shows what ended."""
         known = [one.text.get("ended", "") for one in self.members]
         return min(known, key=lambda word: [*_ENDS, ""].index(word) if word in _ENDS else 99)
 

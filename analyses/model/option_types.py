@@ -202,7 +202,7 @@ PROCESSING_TIME: Final = OptionType(
     shown=_as_time,
 )
 BATCH_DURATION: Final = OptionType(
-    name="Duration of Spark Streaming",
+    name="Spark Streaming Duration",
     accepts=_text(r"(?:Milliseconds|Seconds|Minutes)\([1-9][0-9]{0,12}\)"),
     write=_batch_duration,
     shown=_as_time,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.tasks.pressure import Load, unmonitored_end
+from flowdiag.analyses.flink.tasks.pressure import Load, unmonitored_origin
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.queues.facts import JobQueues
@@ -74,7 +74,7 @@ def _single_answers(job: JobQueues) -> str:
     ]
     if waiting:
         return f"{fmt.listed(waiting)} in a single response, which does not show whether this lasts"
-    return "there are no samples over time: single responses and counts since the start do not show lasting back pressure"
+    return "the input has no samples over time: single responses and totals since the start cannot show sustained back pressure"
 
 
 def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
@@ -131,7 +131,7 @@ def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconc
     elif not has_task_order(job):
         reason = "tasks wait, but the logs and metrics do not show the order of the tasks"
         checks = ("job-graph", "jobmanager-log")
-    elif unseen := unmonitored_end(loads_in(job, windows), job.topology):
+    elif unseen := unmonitored_origin(loads_in(job, windows), job.topology):
         reason = (
             f"tasks wait for {fmt.shorten(unseen)}, but metrics of some of its subtasks are missing"
         )

@@ -190,7 +190,7 @@ _MAY_WAIT: Final = (None, "slow-operator", "slow-subtask", "task-hangs")
 
 
 def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
-    """Return a finding about a spell. A spell that a start explains is only information."""
+    """Return a finding about a spell. A spell that a start explains is only info."""
     found = spell.culprit
     note = ""
     if spell.is_ordinary and spell.keeps_up:

@@ -83,15 +83,18 @@ def _has_records(facts: QueueFacts) -> bool:
 
 
 _REQUIRED: Final = {
-    "task-metrics": (_has_metrics, "the input has no metrics of tasks"),
+    "task-metrics": (_has_metrics, "the input has no task metrics"),
     "event-time": (_has_event_times, "the input has no watermarks"),
     "stacks": (_has_stacks, "the input has neither thread dumps nor profiles"),
     "jvm": (
         _has_taskmanagers,
-        "the input has no metrics of TaskManagers and no garbage collector log",
+        "the input has no TaskManager metrics and no garbage collection log",
     ),
     "lags": (_has_lags, "the input does not show the lag of a source"),
-    "stores": (_has_stores, "the input has no metrics and no log of RocksDB or ForSt"),
+    "stores": (
+        _has_stores,
+        "the input has no RocksDB or ForSt metrics and no RocksDB or ForSt log",
+    ),
     "records": (_has_records, UNDATED),
 }
 

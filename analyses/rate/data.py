@@ -126,9 +126,7 @@ def missing_information(app: x.ApplicationFacts) -> list[str]:
     if app.interval_from == "observed":
         gaps.append("the batch interval, which was inferred from the batch times")
     if not app.settings_known:
-        gaps.append(
-            "the configuration, which an event log, the listener, /environment or --conf contains"
-        )
+        gaps.append("the configuration (sources: an event log, the listener, /environment, --conf)")
     if all(batch.submission_ms is None for batch in app.batches):
         gaps.append("submission times, which the listener records")
     return gaps

@@ -306,7 +306,7 @@ class Flow:
 
     @property
     def of_query(self) -> str:
-        """A clause such as ` of query clicks`, or an empty text for batches."""
+        """A clause such as ` of query clicks`, or an empty string for batches."""
         return f" of {self.query.label}" if self.query else ""
 
     @property

@@ -71,7 +71,7 @@ def events_of(facts: StartupFacts, job: JobStarts) -> Mapping[str, list[Trouble]
 
 
 def _key(trouble: Trouble) -> str:
-    """Return the job ID or deployment name of an event, or an empty text."""
+    """Return the job ID or deployment name of an event, or an empty string."""
     return trouble.values.get("key") or (trouble.resource or "").rpartition("/")[2]
 
 

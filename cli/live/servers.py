@@ -295,7 +295,7 @@ class Servers:
         while len(self._rounds) > 1 and sum(sizes) > KEPT_BYTES:
             sizes.pop(0)
             self._remove_first()
-            text = f"earlier rounds are dropped: together they exceed {KEPT_BYTES >> 30} GiB"
+            text = f"dropped the oldest rounds: all rounds together exceed {KEPT_BYTES >> 30} GiB"
             found.warnings.append(InputNote(Kind.NOT_READ, text))
 
     def _remove_first(self) -> None:

@@ -160,7 +160,7 @@ def server_of(roots: Roots, session: Session, *, quotes: bool) -> MCPServer[Any]
     server: MCPServer[Any] = MCPServer(
         "flowdiag",
         version=tool_version(),
-        instructions=f"{_INSTRUCTIONS} Paths must be inside: {roots.description()}.",
+        instructions=f"{_INSTRUCTIONS} Paths must be inside {roots.description()}.",
         lifespan=lifespan,
         log_level="ERROR",
     )
@@ -229,7 +229,10 @@ class _Tools:
         return _result(f"report {stored.name}. {_UNTRUSTED}\n\n{text}", _diagnosis(stored))
 
     async def explain(
-        self, rule: Annotated[str, Field(description="Code or name: CP101, checkpoint-expired.")]
+        self,
+        rule: Annotated[
+            str, Field(description="Rule code or name, such as CP101 or checkpoint-expired.")
+        ],
     ) -> CallToolResult:
         """Explain a rule of flowdiag: its meaning, its criteria, its limits, and the remedies."""
         from flowdiag.cli.reference.manual import explanation

@@ -259,7 +259,7 @@ WarmOption = Annotated[
     _spark(
         "--warm",
         metavar="WHEN",
-        help="Cache Java's classes once, after a run: auto, never (default: auto).",
+        help="When to cache Java classes for a faster start: auto (once, after a run) or never (default: auto).",
     ),
 ]
 

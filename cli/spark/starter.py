@@ -156,7 +156,7 @@ class SparkStarter(SparkProvider):
             self._raise_if_retry_is_useless()
             if self.on_cluster:
                 raise FlowdiagError(
-                    f"Spark does not start on the cluster: {_first_exception(self._failure)}",
+                    f"Spark failed to start on the cluster: {_first_exception(self._failure)}",
                     hint=self._jvm.output_hint(),
                 )
             self._session = self._start_with_pyspark()
@@ -384,7 +384,7 @@ class SparkStarter(SparkProvider):
             if reports_full_disk(error_text(error) + self.output()):
                 raise self._full_disk() from error
             raise FlowdiagError(
-                f"Spark does not start: {_first_exception(error)} ({_first_exception(self._failure)})",
+                f"Spark failed to start: {_first_exception(error)} ({_first_exception(self._failure)})",
                 hint=self._jvm.output_hint(),
             ) from error
 

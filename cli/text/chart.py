@@ -17,7 +17,7 @@ _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The rows of a chart, top to bottom, each with a label or an empty text. A column covers `per_column` values."""
+    """The rows of a chart, top to bottom, each with a label or an empty string. A column covers `per_column` values."""
 
     rows: tuple[tuple[str, str], ...]
     per_column: int

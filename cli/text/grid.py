@@ -80,7 +80,7 @@ class Column:
         return self.fit.startswith("right")
 
     def text(self, row: Any) -> str:
-        """Return the cell of a row without style, and an empty text for a bar."""
+        """Return the cell of a row without style, and an empty string for a bar."""
         cell = self.value(row)
         if isinstance(cell, Text):
             return cell.plain

@@ -101,7 +101,7 @@ def pools_of(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ..
 
 
 def configured_value(process: MemoryProcess, name: str) -> str:
-    """Return the options that the user set for a pool, or an empty text."""
+    """Return the options that the user set for a pool, or an empty string."""
     options = process.configured
     values = []
     for key in _OPTIONS.get(name, (name,)):

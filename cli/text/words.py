@@ -366,7 +366,7 @@ def job_labels(report: w.Report) -> Callable[[w.Subject], str]:
 
 
 def job_name(subject: w.Subject) -> str:
-    """Return the job or application of a subject, or an empty text. JUnit shows it as the class."""
+    """Return the job or application of a subject, or an empty string. JUnit shows it as the class."""
     return subject.job_name or subject.job_id or subject.application or ""
 
 

@@ -548,7 +548,7 @@ def _parse_nested_header(head: Prefix, layouts: Layouts) -> None:
 
 
 def strip_like(line: str, head: Prefix) -> str:
-    """Strip the carriers of a record's first line from a following line. Carriers may be missing there."""
+    """Strip from a continuation line the carriers that the record's first line had. The line may lack some of them."""
     line = strip_colors(line)
     if not head.carriers:
         return line

@@ -271,7 +271,7 @@ def thrown_at(lines: Iterable[str]) -> str | None:
 
 
 def referenced_cause(text: str, known: Iterable[str | None]) -> str:
-    """Return a cause that Java prints only as a reference, or an empty text if it is already known.
+    """Return a cause that Java prints only as a reference, or an empty string if it is already known.
 
     Java prints each exception in full only once, which may be below a suppressed exception that has the same cause.
 

@@ -588,7 +588,7 @@ def _retry_after_s(text: str | None) -> float | None:
 
 
 def _reason(content: bytes) -> str:
-    """Return the first line of the message in Flink's `{"errors": [...]}`, after a colon, or an empty text."""
+    """Return the first line of the message in Flink's `{"errors": [...]}`, after a colon, or an empty string."""
     try:
         body = decode_json(content)
     except ValueError:

@@ -355,7 +355,7 @@ class _Collector:
             await self._dumps.take(self._number, [driver, *working], paths)
 
     async def _page(self, path: str) -> str:
-        """Return a page of the Web UI, or an empty text if it does not exist."""
+        """Return a page of the Web UI, or an empty string if it does not exist."""
         with TemporaryDirectory() as folder:
             target = Path(folder) / "page.html"
             try:

@@ -31,7 +31,7 @@ _FAILED: Final = re.compile(
 
 
 def message_of_body(body: str) -> str:
-    """Return the service's message in a JSON body, or an empty text.
+    """Return the service's message in a JSON body, or an empty string.
 
     >>> message_of_body('{"Status": "Fail", "Message": "too many filtered rows", "TxnId": 7}')
     'too many filtered rows'

@@ -118,7 +118,7 @@ def _is_over(one: Pasted, data: bytes) -> bool:
 
 
 def _is_survived(one: Pasted, data: bytes) -> bool:
-    """Return whether the process continued after a failure below ERROR that ended nothing."""
+    """Return whether the process continued after a failure that was logged below ERROR and ended no process, job or task."""
     if one.heading is None or one.level in GRAVE:
         return False
     return ended_by((one.heading.message, *one.chain)) is None and is_survived(_below(one, data))

@@ -50,7 +50,7 @@ def plan_rows(data: bytes) -> list[Row]:
 
 
 def _string(text: str, key: str) -> str:
-    """Return the first string value of a key in JSON text, or an empty text."""
+    """Return the first string value of a key in JSON text, or an empty string."""
     mark = f'"{key}":"'
     place = text.find(mark)
     return "" if place < 0 else str(scanstring(text, place + len(mark), False)[0])

@@ -153,7 +153,7 @@ def _failure(message: str, name: str) -> Row:
 
 
 def _millis(text: str) -> int | None:
-    """Return the milliseconds of a printed time since 1970 on the same clock, or None if there is no such time.
+    """Convert a printed local time to milliseconds since 1970, ignoring its time zone. Return None if the time is invalid.
 
     >>> _millis("2026/11/20 10:00:01"), _millis("2026/13/20 10:00:01")
     (1795168801000, None)

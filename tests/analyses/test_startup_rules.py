@@ -302,7 +302,9 @@ def test_requested_and_available_resources() -> None:
     seen = w.facts(waiting, troubles=(large,), wanted_workers=2, first_request_us=w.BEGIN)
     (finding,) = w.findings(WORKERS, seen)
     assert finding.cause == "no-container"
-    assert "<memory:12288, vCores:4> requested, the largest container is" in (finding.why or "")
+    assert "<memory:12288, vCores:4> requested, but the largest allowed container is" in (
+        finding.why or ""
+    )
 
 
 @pytest.mark.parametrize(("ran_at", "state"), [(70, "recovered"), (30, "ongoing")])

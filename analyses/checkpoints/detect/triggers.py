@@ -1,4 +1,4 @@
-"""Finds triggers of checkpoints that the JobManager refused, or that did not happen."""
+"""Finds checkpoint triggers that the JobManager refused or skipped."""
 
 from __future__ import annotations
 

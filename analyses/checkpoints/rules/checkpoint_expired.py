@@ -17,7 +17,7 @@ The rule counts the checkpoints that the JobManager declared expired. They are *
 completed after the last one.
 
 The finding is critical if at least `at-the-end` checkpoints failed at the end of the input and none completed
-after them. It is a warning if expiries are ongoing or affect more than 1% of the checkpoints, and information
+after them. It is a warning if expiries are ongoing or affect more than 1% of the checkpoints, and info
 otherwise. If at least six checkpoints expired on at least three days, and three quarters of them in the same three
 hours, the finding shows the time of day. CP201 determines the culprit.
 
@@ -30,7 +30,7 @@ data. Raise the timeout only if slow checkpoints are expected, for example becau
 False alarms
 ------------
 While a job catches up after a start or a restore, a few checkpoints may fail. Up to five failures before the
-first completed checkpoint are reported as information. Expired savepoints count too.
+first completed checkpoint are reported as info. Expired savepoints count too.
 """
 
 from __future__ import annotations

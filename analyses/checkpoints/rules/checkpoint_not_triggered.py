@@ -16,7 +16,7 @@ How it decides
 Refused: at the end of the input, at least `attempts` triggers have been refused since the last successful one. If
 the reason is that tasks have finished, `finished-attempts` refusals over at least `finishing` are enough. The
 finding is a warning, or critical after `critical` times `attempts` refusals. If the tasks finished less than
-`finishing` ago, its severity is information.
+`finishing` ago, its severity is info.
 
 Silent: the last trigger was more than `silence` intervals and more than `silence-floor` ago, no checkpoint is in
 progress, and the job continues.

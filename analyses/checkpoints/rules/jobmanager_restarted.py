@@ -22,7 +22,7 @@ After the election the job continues under its ID, or its log records end and a 
 within `successor`. If the TaskManagers of both jobs are known, the jobs must share some of them. If the job has no
 later records, only a leader in the same log counts, because another log may belong to another cluster.
 
-The finding is a warning. It is information if the JobManager suspended the job first, as it does during a
+The finding is a warning. It is info if the JobManager suspended the job first, as it does during a
 regular stop, and a checkpoint has completed since.
 
 What to do

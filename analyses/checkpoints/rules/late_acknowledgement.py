@@ -16,7 +16,7 @@ How it decides
 --------------
 "Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to have
 expired. Up to version 1.18, Flink prints the same line after a decline or a failover. If the log does not contain the
-expiry, the message is listed as unmatched. If all messages are unmatched, the rule reports them as information.
+expiry, the message is listed as unmatched. If all messages are unmatched, the rule reports them as info.
 
 Up to version 1.10, Flink does not notify tasks of a failed checkpoint, so the culprit *and everything downstream*
 are late. From Flink 1.11 on, a task is late if it had begun its snapshot, waits for the checkpoint lock (old

@@ -63,7 +63,8 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.8,
         "share",
-        "minimum share of the checkpoints with details; a held lock blocks all of them",
+        "minimum share of checkpoints with details that a source blocked or delayed; a held "
+        "lock blocks all checkpoints",
     )
     back_pressured: float = h.limit(
         PRESSED, "share", "maximum share of time that a source waits for downstream tasks"

@@ -38,7 +38,7 @@ class Limits(h.Limits):
     restarts: float = h.limit(
         LOOP,
         "restarts",
-        "minimum number of restarts; even if the first fails, the next may succeed",
+        "minimum number of restarts; even if the first restart fails, the next may succeed",
     )
 
 

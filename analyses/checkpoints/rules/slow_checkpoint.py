@@ -28,7 +28,7 @@ rising durations, checkpoints right after a start count too.
 The input may end soon after the last start, while checkpoints are slow and do not get faster. Then the job is
 not reported as healthy. It may be processing a backlog, or one of its tasks may be slow.
 
-Short bursts are reported as information. With such bursts, fewer than `burst-share` of the checkpoints are slow,
+Short bursts are reported as info. With such bursts, fewer than `burst-share` of the checkpoints are slow,
 and they take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are
 fast.
 
@@ -65,12 +65,14 @@ class Limits(h.Limits):
     interval_share: float = h.limit(
         0.75,
         "share",
-        "minimum share of the interval; above it, ordinary variation makes checkpoints overrun the interval",
+        "minimum duration as a share of the checkpoint interval; above it, ordinary variation "
+        "makes checkpoints overrun the interval",
     )
     timeout_share: float = h.limit(
         0.5,
         "share",
-        "minimum share of the timeout; if back pressure doubles the duration, the checkpoint expires",
+        "minimum duration as a share of the timeout; if back pressure doubles the duration, "
+        "the checkpoint expires",
     )
     floor: float = h.limit(2000.0, "ms", "minimum duration; faster checkpoints are harmless")
     slow_share: float = h.limit(
@@ -84,14 +86,14 @@ class Limits(h.Limits):
     long: float = h.limit(
         4,
         "ratio",
-        "multiple of the limit at which two checkpoints are enough; each takes as long "
-        "as at least three",
+        "minimum duration, as a multiple of the limit, at which two slow checkpoints are enough; "
+        "each lasts as long as several slow ones",
     )
     climb: float = h.limit(
         4,
         "checkpoints",
-        "number of most recent checkpoints whose durations must all rise; three rises "
-        "in a row are not warm-up",
+        "number of latest checkpoints, each slower than the one before; warm-up does not "
+        "explain three increases in a row",
     )
     burst_share: float = h.limit(
         0.5,

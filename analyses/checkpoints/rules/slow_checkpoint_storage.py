@@ -92,7 +92,9 @@ class Limits(h.Limits):
         "minimum number of subtasks with state; one or two slow writes do not implicate the storage",
     )
     subtask_share: float = h.limit(
-        0.8, "share", "minimum share of subtasks that write slowly; small writes are always fast"
+        0.8,
+        "share",
+        "minimum share of subtasks that write slowly; subtasks with little state are always fast",
     )
     agree: float = h.limit(
         0.5,

@@ -35,15 +35,22 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    finalization: float = h.limit(3000.0, "ms", "minimum time; writing metadata takes milliseconds")
-    share: float = h.limit(0.25, "share", "minimum share of the checkpoint or of the interval")
+    finalization: float = h.limit(
+        3000.0, "ms", "minimum time to finalize a checkpoint; writing metadata takes milliseconds"
+    )
+    share: float = h.limit(
+        0.25,
+        "share",
+        "minimum finalization time as a share of the checkpoint duration or of the interval, "
+        "whichever is shorter",
+    )
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
     at_the_end: float = h.limit(
         3,
         "checkpoints",
-        "number of most recent checkpoints; if one of them is slow, the problem is ongoing",
+        "number of latest checkpoints to check; if one of them is slow, the problem is ongoing",
     )
 
 

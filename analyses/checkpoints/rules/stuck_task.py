@@ -42,7 +42,9 @@ _KILLED: Final = "Flink's watchdog killed the whole TaskManager with all tasks o
 
 class Limits(h.Limits):
     repeats: float = h.limit(
-        2, "records", "minimum number of messages, one per 30 s; a slow, orderly close may log one"
+        2,
+        "records",
+        "minimum number of messages, one per 30 s; a slow but orderly close may log one message",
     )
 
 

@@ -54,12 +54,13 @@ class Limits(h.Limits):
     repeated: float = h.limit(
         3,
         "checkpoints",
-        "minimum number of declines without a reason; a closing task may cause one",
+        "minimum number of declines without a reason; a closing task may cause one decline",
     )
     alike: float = h.limit(
         2 / 3,
         "share",
-        "minimum share of the highest number of declines; such subtasks probably share the faulty storage",
+        "minimum number of declines as a share of the highest number; subtasks with similar "
+        "numbers probably share the faulty storage",
     )
 
 

@@ -92,7 +92,7 @@ def title_of(kind: str, where: str, *, of_worker: bool) -> str:
 
 
 def amounts_in(text: str | None) -> str:
-    """Return the amounts in an error of Flink's network buffer pool, formatted for a title, or an empty text.
+    """Return the amounts in an error of Flink's network buffer pool, formatted for a title, or an empty string.
 
     >>> amounts_in("NetworkBufferPool (required (MB): 1280, allocated (MB): 1024, missing (MB): 256)")
     ' (1280 MB required, 1024 MB allocated, 256 MB missing)'

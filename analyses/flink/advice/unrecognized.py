@@ -107,7 +107,7 @@ def _class_of(incident: Incident) -> dict[str, str]:
 
 
 def _component(incident: Incident) -> str:
-    """Return the name of the software outside Flink that threw an exception, or an empty text."""
+    """Return the name of the software outside Flink that threw an exception, or an empty string."""
     source = component_of([incident.text.get("exception", ""), incident.cause or ""])
     return source.name if source is not None and source.role == "part" else ""
 

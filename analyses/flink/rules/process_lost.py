@@ -20,8 +20,8 @@ container. The lost TaskManager is the peer in the exceptions or the TaskManager
 The rule identifies it by resource ID if available (1.15+), or else by host. If the records name several
 TaskManagers, the rule reports the most frequent. A failed task alone never implicates its TaskManager.
 If memory ran out, CP303 outranks this rule. The finding is critical if the job failed for good or cannot
-restart. It is a warning if the loss affects over 1% of the checkpoints, and information otherwise. In reactive mode,
-it is information if the TaskManager shut down on request and the job recovered.
+restart. It is a warning if the loss affects over 1% of the checkpoints, and info otherwise. In reactive mode,
+it is info if the TaskManager shut down on request and the job recovered.
 
 `flowdiag startup` begins with the record in which the JobManager reports the loss while a job started or ran. It
 takes the reason from records of other logs within `near` of that record:
@@ -34,7 +34,7 @@ takes the reason from records of other logs within `near` of that record:
 
 Without any of these records, the reason remains unknown. A JobManager has restarted if a new JobManager
 process starts, in the same log or another, and no earlier JobManager logs anything afterwards. The restart
-is only information if it interrupted no job and no TaskManager lost contact with the JobManager.
+is only info if it interrupted no job and no TaskManager lost contact with the JobManager.
 
 What to do
 ----------

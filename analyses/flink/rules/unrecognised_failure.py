@@ -55,7 +55,10 @@ class Unrecognized(h.Limits):
     """Thresholds of CP314."""
 
     before: float = h.limit(
-        60, "s", "maximum time until the job fails; heartbeats time out by then"
+        60,
+        "s",
+        "maximum time from the logged failure to the failure of the job or task; heartbeats "
+        "time out by then",
     )
 
 

@@ -1,7 +1,7 @@
 """Identifies the culprit by votes with published weights, and its cause by an ordered list of questions.
 
 Start with `find_culprit`: case → votes → culprit → cause. `flowdiag checkpoints` calls it for each spell of
-failed checkpoints, `flowdiag queues` for each end of back pressure. Both therefore report the same culprit and
+failed checkpoints, `flowdiag queues` for each origin of back pressure. Both therefore report the same culprit and
 cause for the same fault.
 
 No single signal is enough. In 27 recorded runs with expired checkpoints and a known culprit, the
@@ -137,7 +137,7 @@ def _first_with_cause(
 ) -> tuple[Suspect, tuple[Suspect, ...], Diagnosis]:
     """Return the culprit, the other suspects with the same cause, and the cause.
 
-    Ties are allowed only at an end of back pressure, where at least one of the suspects is the culprit. The culprit is
+    Ties are allowed only at an origin of back pressure, where at least one of the suspects is the culprit. The culprit is
     the suspect whose cause comes first in `causes.QUESTIONS`.
     """
     found = [(suspect, diagnose(case, suspect)) for suspect in leading]

@@ -2,7 +2,7 @@
 
 `flowdiag checkpoints` has a case for each spell of failed checkpoints, `flowdiag queues` for each end of
 back pressure. Both use the same facts about the job. They differ in the source of the loads (`View`) and in
-whether the case is about an end of back pressure.
+whether the case is about an origin of back pressure.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Case:
             job: the job.
             episode: the failed checkpoints of the span; empty if all completed.
             view: the loads of the span.
-            end: the end of back pressure that the case is about. One of its subtasks is the culprit,
+            end: the origin of back pressure that the case is about. One of its subtasks is the culprit,
                 and the other signals decide which.
             fewest: how many checkpoints must show that a source is late. A single one may be an accident,
                 unless it stays in progress.

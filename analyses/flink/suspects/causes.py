@@ -130,7 +130,7 @@ def _slow_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
 def _aborted_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether the asynchronous part was running when the checkpoint was aborted.
 
-    At an end of back pressure, the asynchronous part of an unaligned checkpoint waits for barriers, and
+    At an origin of back pressure, the asynchronous part of an unaligned checkpoint waits for barriers, and
     logs do not show whether the checkpoint was unaligned.
     """
     cut = subtask.case.incidents_of(subtask.key, subtask.case.aborted_parts)

@@ -50,7 +50,7 @@ def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
 
 
 def _most_skewed(case: Case, root: Root) -> list[Load]:
-    """Return the skewed subtasks at an end of back pressure. If none is skewed, return all of them."""
+    """Return the skewed subtasks at an origin of back pressure. If none is skewed, return all of them."""
     skewed = [load for load in root.subtasks if is_skewed(case, load)]
     return skewed or list(root.subtasks)
 
@@ -118,7 +118,7 @@ def is_evenly_loaded(case: Case, load: Load) -> bool:
 
 
 def only_taskmanager(case: Case, root: Root) -> str | None:
-    """Return the TaskManager that runs all subtasks at an end of back pressure and no other subtask of their task.
+    """Return the TaskManager that runs all subtasks at an origin of back pressure and no other subtask of their task.
 
     Their data must not explain their load. In addition, several of them must be slow, or another task must lag there.
     """

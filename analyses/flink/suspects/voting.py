@@ -221,7 +221,7 @@ def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
     pro = [vote for vote in votes if vote.weight > 0]
     measured = any(vote.signal in _MEASURED for vote in pro)
     few = 0 < len(case.episode.checkpoints) < 2
-    # At a known end of back pressure, votes only decide who causes it, so they are more than hints.
+    # At a known origin of back pressure, votes only decide who causes it, so they are more than hints.
     hints = case.end is None and all(vote.weight == 1 for vote in pro)
     unseen = any(vote.signal == _UNMONITORED for vote in votes)
     if confidence is Confidence.HIGH and (hints or unseen or (few and not measured)):

@@ -1,4 +1,4 @@
-"""Finds ends of back pressure, skewed subtasks and slow TaskManagers from the metrics of subtasks.
+"""Finds origins of back pressure, skewed subtasks and slow TaskManagers from the metrics of subtasks.
 
 Back pressure is followed from the sources downstream to its end: the busy subtasks of the first vertex that
 is not back-pressured although its upstream is. A busy subtask is harmless while no upstream task waits.
@@ -152,7 +152,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """An end of back pressure: the busy subtasks of one vertex, and the pressure upstream.
+    """An origin of back pressure: the busy subtasks of one vertex, and the pressure upstream.
 
     `blocks_upstream` is False if the vertex falls behind but no upstream task waits for it yet.
     """
@@ -334,7 +334,7 @@ def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...
 
 
 def roots(loads: Loads, topology: Topology) -> list[Root]:
-    """Return the ends of back pressure, the most convincing first."""
+    """Return the origins of back pressure, the most convincing first."""
     grouped = by_task(loads)
     found = []
     for task, members in grouped.items():
@@ -355,7 +355,7 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
 def _root(
     task: str, members: Sequence[Load], before: Sequence[Load], topology: Topology
 ) -> Root | None:
-    """Return the end of back pressure at a task that other tasks wait for, or None if none of its subtasks is busy."""
+    """Return the origin of back pressure at a task that other tasks wait for, or None if none of its subtasks is busy."""
     busy = [load for load in members if load.is_working]
     # Waiting siblings are blocked by a task further downstream. Up to 1.11, a barrier that one of the
     # siblings delays may block them as well, because aligned channels are not read.
@@ -391,11 +391,10 @@ def _queueing(busy: Sequence[Load], *, every: int) -> tuple[Load, ...]:
     return tuple(load for load in busy if (load.queue or 0.0) * QUEUE_TIMES >= longest)
 
 
-def unmonitored_end(loads: Loads, topology: Topology) -> str | None:
+def unmonitored_origin(loads: Loads, topology: Topology) -> str | None:
     """Return a task that others wait for and that has subtasks without metrics.
 
-    If back pressure is measured but its end is not, the metrics of the culprit's TaskManager may be
-    missing.
+    If metrics show back pressure but not where it starts, the metrics of the culprit's TaskManager may be missing.
     """
     grouped = by_task(loads)
     waiting = {
@@ -644,7 +643,7 @@ class View:
         topology: the order of the tasks.
         loads: the loads of all subtasks.
         by_task: the same loads, by task.
-        ends: the ends of back pressure, most convincing first.
+        ends: the origins of back pressure, most convincing first.
         slow_taskmanager: the only slow TaskManager; None if there is none.
     """
 
@@ -656,7 +655,7 @@ class View:
 
 
 def build_view(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None) -> View:
-    """Build the view of a span. `ends` restricts the view to the ends of back pressure that a case is about.
+    """Build the view of a span. `ends` restricts the view to the origins of back pressure that a case is about.
 
     If no TaskManager is slow at everything, the TaskManager where back pressure ends may be slow at that task.
     """

@@ -43,7 +43,8 @@ def taskmanager_memory(
     Args:
         options: option texts by key.
         version: Flink's version; versions before 1.10 use the old model.
-        container: on YARN, Kubernetes or Mesos, where an old heap option means the whole container.
+        container: whether Flink runs on YARN, Kubernetes or Mesos, where the old heap option sets the size of
+            the whole container.
     """
     view = Options(options, version)
     try:

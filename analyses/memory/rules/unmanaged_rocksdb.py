@@ -42,7 +42,11 @@ DEFAULT_SHARE = 0.4
 
 
 class Limits(h.Limits):
-    least: float = h.limit(64, "MiB", "minimum managed memory per slot; write buffers need more")
+    least: float = h.limit(
+        64,
+        "MiB",
+        "managed memory per slot below which the rule reports; write buffers alone need this much",
+    )
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:

@@ -300,7 +300,7 @@ def _notes_on_gaps(
         if missing:
             listed = ", ".join(str(index + 1) for index in missing[:8])
             more = ", …" if len(missing) > 8 else ""
-            text = f"no metrics of {len(missing)} of {size} subtasks of {task}: {listed}{more}"
+            text = f"no metrics for {len(missing)} of {size} subtasks of {task}: {listed}{more}"
             yield InputNote(Kind.NO_METRICS, text)
     every = list(chain.from_iterable(samples.values()))
     fell = sum(sample.resets > 0 for sample in every)
@@ -309,7 +309,7 @@ def _notes_on_gaps(
         yield InputNote(Kind.COUNTERS_RESET, f"{text}: flowdiag adds up their increases")
     gauges = {name for sample in every for name in sample.gauges}
     if gauges.isdisjoint(("input_queue", "in_pool")):
-        yield InputNote(Kind.NO_METRICS, "no metrics of input queues and buffers")
+        yield InputNote(Kind.NO_METRICS, "no metrics for input queues and buffers")
     if "busy" not in gauges:
         text = "no busy times (1.13 and later): buffer usage is used instead"
         yield InputNote(Kind.NO_METRICS, text)

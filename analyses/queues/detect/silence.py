@@ -58,7 +58,7 @@ def _known_ms(job: h.JobQueues, stuck: e.StuckOperator, holder: e.Holder | None)
 
 
 def stuck_throughout(job: h.JobQueues, *, records: float) -> e.StuckOperator | None:
-    """Return an operator that receives `records` while its watermark does not advance in all of its samples."""
+    """Return an operator that receives `records` records while its watermark does not advance in any sample."""
     inputs = e.event_time(job).inputs
     for stuck in e.stuck_operators(job):
         marks = [mark for key in stuck.keys if (mark := inputs.get(key)) is not None]

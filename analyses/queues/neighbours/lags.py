@@ -361,8 +361,8 @@ EMPTY_FETCH_MS: Final = (450.0, 550.0)
 def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
     """Return whether the source itself sees no lag although the lag of its consumer group is large.
 
-    With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition. A
-    slow broker leaves the client without news of its lag, but its responses contain records.
+    With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition. If
+    the broker is slow, the lag that the client knows is out of date, although responses still contain records.
     """
     return group.of not in job.topology.sources and client_sees_none(job, source, group.last)
 

@@ -46,13 +46,17 @@ from flowdiag.analyses.queues import helpers as h
 class Limits(h.Limits):
     lasted: float = h.limit(60, "s", "minimum duration; bursts and warm-up are shorter")
     known: float = h.limit(
-        KNOWN_SIBLINGS, "share", "minimum share of subtasks with metrics; others may hide the cause"
+        KNOWN_SIBLINGS,
+        "share",
+        "minimum share of subtasks with metrics; subtasks without metrics may hide the cause",
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     near_start: float = h.limit(
         120, "s", "minimum time since a start; sources first read their backlog at full speed"
     )
-    isolated: float = h.limit(0.01, "share", "maximum share of the windows that counts as a burst")
+    isolated: float = h.limit(
+        0.01, "share", "maximum share of metric windows with back pressure that counts as a burst"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Results:

@@ -12,7 +12,7 @@ until `delivery.timeout.ms` has passed. Then the job fails.
 How it decides
 --------------
 Kafka's clients log each failed connection attempt, about once per second. The rule requires such log records over
-at least `lasting`, at most `pause` apart. It reports a shorter outage of at least `brief` as information. An outage
+at least `lasting`, at most `pause` apart. It reports a shorter outage of at least `brief` as info. An outage
 has ended if the log of the job continues for longer than `pause` after the last record. If the inputs include the
 broker's log, it shows whether the broker was stopped at that time.
 

@@ -54,14 +54,20 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     behind: float = h.limit(
-        10, "s", "minimum delay; checkpoints, pauses and bursts cause shorter delays"
+        10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
     )
-    busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
-    idle: float = h.limit(0.5, "share", "maximum busy time of a source that waits for Kafka")
+    busy: float = h.limit(
+        0.85,
+        "share",
+        "minimum share of time that the source is busy; a source this busy cannot read faster",
+    )
+    idle: float = h.limit(
+        0.5, "share", "maximum share of time that a source is busy while it waits for Kafka"
+    )
     silent: float = h.limit(
         60,
         "s",
-        "minimum time without a record; producers that commit with checkpoints cause shorter ones",
+        "minimum time without a record; producers that commit with checkpoints cause shorter gaps",
     )
 
 

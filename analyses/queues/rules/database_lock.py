@@ -1,4 +1,4 @@
-"""Another session of the database holds a lock that the sink waits for.
+"""Another database session holds a lock that the sink is waiting for.
 
 What it reports
 ---------------
@@ -35,7 +35,9 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     snapshots: float = h.limit(
-        2, "snapshots", "minimum number of outputs that show the wait; one may show a brief lock"
+        2,
+        "snapshots",
+        "minimum number of session snapshots that show the wait; a single snapshot may catch a brief lock",
     )
 
 

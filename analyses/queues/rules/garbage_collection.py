@@ -30,10 +30,16 @@ from flowdiag.analyses.queues.data import gc_share
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.2, "share", "minimum share of time in GC; a few percent are normal")
-    heavy: float = h.limit(0.4, "share", "share of time in GC for a warning even if no task waits")
+    share: float = h.limit(
+        0.2, "share", "minimum share of time in garbage collection; a few percent are normal"
+    )
+    heavy: float = h.limit(
+        0.4,
+        "share",
+        "minimum share of time in garbage collection for a warning although no task waits",
+    )
     full: float = h.limit(
-        0.85, "share", "minimum heap usage; above it, collections free little memory"
+        0.85, "share", "minimum share of the heap in use; above it, collections free little memory"
     )
     samples: float = h.limit(
         2, "samples", "minimum number of samples; a single sample shows no increase"

@@ -40,7 +40,9 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         10, "checkpoints", "minimum number of checkpoints; with fewer, the halves show no trend"
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause less")
+    factor: float = h.limit(
+        1.5, "ratio", "minimum growth factor of the state; load changes cause less growth"
+    )
     tau: float = h.limit(
         0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )

@@ -34,12 +34,14 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5, "share", "minimum share of the lag; below it, other partitions lag as well"
+        0.5,
+        "share",
+        "minimum share of the total lag in this partition; below it, other partitions lag as well",
     )
     ratio: float = h.limit(3, "ratio", "minimum lag as a multiple of the siblings' mean")
     records: float = h.limit(1.5, "ratio", "minimum output as a multiple of the siblings' mean")
     behind: float = h.limit(
-        10, "s", "minimum delay; checkpoints, pauses and bursts cause shorter delays"
+        10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
     )
 
 

@@ -32,9 +32,13 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
+    busy: float = h.limit(
+        0.85,
+        "share",
+        "minimum share of time that the source is busy; a source this busy cannot read faster",
+    )
     behind: float = h.limit(
-        10, "s", "minimum delay; checkpoints, pauses and bursts cause shorter delays"
+        10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
     )
 
 

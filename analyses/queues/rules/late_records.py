@@ -54,11 +54,19 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 
 class Limits(h.Limits):
     ahead: float = h.limit(
-        86_400, "s", "minimum time ahead of the clock; no time zone differs by more"
+        86_400,
+        "s",
+        "minimum time that a watermark is ahead of the clock; no time zone is further ahead of UTC",
     )
-    delay: float = h.limit(60, "s", "maximum delay in addition to the shift; seconds are normal")
-    steady: float = h.limit(30, "s", "maximum variation of the shift; metrics are up to 10 s old")
-    lasted: float = h.limit(20, "s", "minimum measured time: two refreshes of the metrics")
+    delay: float = h.limit(
+        60, "s", "maximum delay in addition to the time zone shift; delays of seconds are normal"
+    )
+    steady: float = h.limit(
+        30, "s", "maximum variation of the time zone shift; metrics are up to 10 s old"
+    )
+    lasted: float = h.limit(
+        20, "s", "minimum time with metrics, so that the metrics are refreshed at least twice"
+    )
     share: float = h.limit(
         0.05, "share", "minimum share of late records; a few late records are common"
     )

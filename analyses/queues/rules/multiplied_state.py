@@ -40,8 +40,12 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    even: float = h.limit(0.05, "share", "maximum size difference; copies differ only in metadata")
-    floor: float = h.limit(8_388_608.0, "bytes", "minimum growth; smaller lists restore in seconds")
+    even: float = h.limit(
+        0.05, "share", "maximum size difference between subtasks; copies differ only in metadata"
+    )
+    floor: float = h.limit(
+        8_388_608.0, "bytes", "minimum growth of the state; smaller lists restore in seconds"
+    )
 
 
 class MultipliedState(NamedTuple):

@@ -35,9 +35,17 @@ from flowdiag.analyses.queues.detect.pools import full_senders, is_free, pool_us
 
 
 class Limits(h.Limits):
-    full: float = h.limit(FULL, "share", "minimum share of output buffers in use; half is normal")
-    empty: float = h.limit(0.3, "share", "maximum use of the receiver's buffers; half is normal")
-    busy: float = h.limit(BUSY, "share", "maximum busy time; a busier receiver may itself be slow")
+    full: float = h.limit(
+        FULL, "share", "minimum share of output buffers in use; half of them is normal"
+    )
+    empty: float = h.limit(
+        0.3, "share", "maximum share of the receiver's input buffers in use; half of them is normal"
+    )
+    busy: float = h.limit(
+        BUSY,
+        "share",
+        "maximum share of time that the receiver is busy; a busier receiver may itself be slow",
+    )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 

@@ -41,14 +41,17 @@ from flowdiag.analyses.queues.detect.segments import Shortage, minutes_of_waitin
 class Limits(h.Limits):
     requested: float = h.limit(1.0, "share", "share of requested buffers above which Flink warns")
     waits: float = h.limit(
-        0.1, "share", "maximum share of time waiting; the Web UI highlights more"
+        0.1, "share", "maximum share of time that tasks wait; the Web UI highlights higher shares"
     )
     minutes: float = h.limit(
         2,
         "minutes",
-        "minimum number of minutes with a wait for medium confidence; one may be a coincidence",
+        "minimum number of minutes with a wait for medium confidence; a single minute may be "
+        "a coincidence",
     )
-    hardly: float = h.limit(0.05, "share", "maximum share of free segments; a burst needs more")
+    hardly: float = h.limit(
+        0.05, "share", "maximum share of free segments; a burst needs more segments"
+    )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 

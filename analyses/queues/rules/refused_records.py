@@ -29,7 +29,9 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    lasting: float = h.limit(5, "s", "minimum duration; after a leader change, errors end sooner")
+    lasting: float = h.limit(
+        5, "s", "minimum duration of the rejections; after a leader change, errors end sooner"
+    )
     recent: float = h.limit(
         30, "s", "time before the end of the input in which rejections count as ongoing"
     )

@@ -37,7 +37,7 @@ from flowdiag.parsers.components import component_of
 
 class Limits(h.Limits):
     repeated: float = h.limit(
-        2, "requests", "minimum number of rejections; a retry may fix a single one"
+        2, "requests", "minimum number of rejections; a retry may fix a single rejection"
     )
     recent: float = h.limit(
         60, "s", "time before the end of the input in which rejections count as ongoing"

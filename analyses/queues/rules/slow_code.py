@@ -69,15 +69,20 @@ class Limits(CodeLimits):
     saturated: float = h.limit(
         0.9,
         "share",
-        "minimum busy time of a task that no other task waits for; below it, the task keeps up",
+        "minimum share of time that a task is busy if no other task waits for it; below it, "
+        "the task keeps up",
     )
     dumps: float = h.limit(
         2, "dumps", "minimum number of dumps; a single dump may show a short wait"
     )
     records: float = h.limit(
-        50, "records", "minimum number of records; barriers distort smaller samples"
+        50,
+        "records",
+        "minimum number of records that the task read; barriers distort smaller samples",
     )
-    measured: float = h.limit(30, "s", "minimum measured time; counters are up to 10 s old")
+    measured: float = h.limit(
+        30, "s", "minimum time with measurements; counters are up to 10 s old"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -12,7 +12,8 @@ upstream waits.
 How it decides
 --------------
 The statistics `rocksdb.block_cache_hit` and `rocksdb.block_cache_miss` give the share of misses. A subtask counts
-if the share is at least `missed`, with at least `misses` per second, while the cache is at least `full` in use. If
+if at least `missed` of its reads and at least `misses` reads per second miss, while at least `full` of the cache is
+in use. If
 the cache has free space, the misses come from compaction, or from the first read of each block. A task is only
 reported if upstream tasks wait for it, or if all its subtasks are busy.
 
@@ -22,7 +23,7 @@ Give RocksDB more managed memory per slot, or read less state per record.
 
 False alarms
 ------------
-Code that reads the whole state, for example in every timer, misses any cache.
+Code that reads the whole state, for example in every timer, causes misses with a cache of any size.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ class Limits(h.Limits):
     missed: float = h.limit(
         0.25,
         "share",
-        "minimum share of misses; hits on cached index blocks keep the share moderate",
+        "minimum share of reads that miss the cache; hits on cached index blocks keep this "
+        "share moderate",
     )
     misses: float = h.limit(
         200, "1/s", "minimum rate of misses; each miss takes up to 1 ms on an SSD"
     )
-    full: float = h.limit(0.9, "share", "minimum cache usage; below it, more space does not help")
+    full: float = h.limit(
+        0.9, "share", "minimum share of the cache in use; below it, more space does not help"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -39,7 +39,7 @@ class Limits(h.Limits):
     files: float = h.limit(
         200,
         "files",
-        "minimum number of files per subtask; 12 GB of merged state consist of as many",
+        "minimum number of files per subtask; 12 GB of merged state consist of this many files",
     )
     small: float = h.limit(
         1_048_576.0, "bytes", "maximum mean file size; merged files are 64 MiB large"

@@ -40,7 +40,9 @@ class Limits(h.Limits):
     least: float = h.limit(
         100, "threads", "minimum number of threads in a growing group; pools are smaller"
     )
-    growth: float = h.limit(20, "threads", "minimum growth between dumps; pools fill more slowly")
+    growth: float = h.limit(
+        20, "threads", "minimum growth between two dumps; pools fill more slowly"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -17,7 +17,7 @@ adds up the subtasks of an operator. Over at least `span`, the keys must increas
 rank correlation with time (Kendall's tau) of at least `tau`. The increase in the second half must be at least
 `straight` of that in the first half. State that fills up after a start and levels off does not count.
 
-Growth alone is information, because no input shows when an entry or a timer is due: the state of a window or a timeout
+Growth alone is info, because no input shows when an entry or a timer is due: the state of a window or a timeout
 of half an hour also rises for half an hour. It is a warning for timers, and if the keys have increased for `expired`
 times the configured `table.exec.state.ttl`: old keys should be gone by then. In that case, `span-with-ttl` replaces
 `span`. The time-to-live of the DataStream API appears in no metric and no configuration, and timers on the heap
@@ -48,7 +48,9 @@ class Limits(h.Limits):
         "ms",
         "minimum time span if a time-to-live is set; the first compaction is over by then",
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause less")
+    factor: float = h.limit(
+        1.5, "ratio", "minimum growth factor of the state; load changes cause less growth"
+    )
     tau: float = h.limit(
         0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Subtasks whose longest remote channel holds several times as many buffers as their channels hold on average.
+Subtasks with one remote channel that queues several times the average of their channels.
 
 Why it matters
 --------------
@@ -35,16 +35,29 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    longest: float = h.limit(5, "buffers", "minimum queue length; shorter queues come and go")
-    ratio: float = h.limit(4, "ratio", "minimum queue length as a multiple of the gate's mean")
+    longest: float = h.limit(
+        5, "buffers", "minimum queue length of the longest channel; shorter queues come and go"
+    )
+    ratio: float = h.limit(
+        4,
+        "ratio",
+        "minimum queue length of the longest channel, as a multiple of the mean of its input gate",
+    )
     least_mean: float = h.limit(
-        0.5, "buffers", "lower bound for the gate's mean; an empty gate has a mean of almost 0"
+        0.5,
+        "buffers",
+        "lower bound for the mean queue length of an input gate; an empty gate has a mean of "
+        "almost 0",
     )
     floating: float = h.limit(
-        FULL, "share", "minimum share of floating buffers in use; they go to slow channels"
+        FULL,
+        "share",
+        "minimum share of floating buffers in use; slow channels receive floating buffers",
     )
     exclusive: float = h.limit(
-        0.3, "share", "maximum share of exclusive buffers in use; most channels have theirs free"
+        0.3,
+        "share",
+        "maximum share of exclusive buffers in use; on most channels, these buffers are free",
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 

@@ -40,7 +40,9 @@ class Limits(h.Limits):
         "alone cause a factor of up to 1.5",
     )
     records: float = h.limit(1000, "records", "minimum number of records for a meaningful ratio")
-    idle: float = h.limit(IDLE, "share", "minimum busy time; below it, the subtask is idle")
+    idle: float = h.limit(
+        IDLE, "share", "minimum share of time that a subtask is busy; below it, the subtask is idle"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

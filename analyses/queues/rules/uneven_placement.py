@@ -36,10 +36,15 @@ SPREAD = "cluster.evenly-spread-out-slots"
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(2, "ratio", "minimum number of subtasks, relative to the others' mean")
+    ratio: float = h.limit(
+        2, "ratio", "minimum number of subtasks, as a multiple of the other TaskManagers' mean"
+    )
     cpu: float = h.limit(0.9, "share", "minimum CPU load; above it, almost no CPU is left")
     others_cpu: float = h.limit(
-        0.6, "share", "maximum CPU load of the other TaskManagers; below it, they have CPU to spare"
+        0.6,
+        "share",
+        "maximum CPU load of the other TaskManagers; below it, these TaskManagers have CPU to "
+        "spare",
     )
     working: float = h.limit(WORKING, "share", "minimum share of time that a counted subtask works")
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")

@@ -76,7 +76,8 @@ def _finding(job: h.JobQueues, off: Incident, added: list[BrokerRecord]) -> h.Fi
         job,
         subject=h.task_subject(job, sources[0]) if len(sources) == 1 else None,
         title=f"The source does not read {h.fmt.plural(len(names), 'new partition')} of its topic: {listed}",
-        why=f"{listed} were added after its start, and partition discovery is off",
+        why=f"{listed} {'was' if len(names) == 1 else 'were'} added after the source started, "
+        "and partition discovery is off",
         severity=h.Severity.WARNING,
         cause=_CAUSE,
         rank=h.Rank.ROOT_CAUSE,

@@ -30,7 +30,9 @@ from flowdiag.analyses.queues.detect.watermark_lags import steady_lags
 
 
 class Limits(h.Limits):
-    behind: float = h.limit(60, "s", "minimum lag behind the median; windows are rarely shorter")
+    behind: float = h.limit(
+        60, "s", "minimum lag of a watermark behind the median; windows are rarely shorter"
+    )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 

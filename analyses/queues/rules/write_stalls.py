@@ -35,7 +35,7 @@ from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.stalls import Stall, stalls_of
 
 _REASONS = {
-    "memtables": "write buffers are full before RocksDB has flushed them",
+    "memtables": "write buffers fill up faster than RocksDB flushes them",
     "level-0": "too many files in level 0 wait for compaction",
     "compaction": "too many bytes wait for compaction",
 }
@@ -56,7 +56,9 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.1, "share", "minimum share of time with stalls; occasional flushes cause less than 1%"
     )
-    records: float = h.limit(3, "lines", "minimum number of LOG lines; one or two may be a burst")
+    records: float = h.limit(
+        3, "lines", "minimum number of LOG lines about stalls; one or two may be a burst"
+    )
     immutable: float = h.limit(
         1,
         "memtables",

@@ -272,7 +272,7 @@ def _waited_starts_ms(triggers: Sequence[Trigger]) -> list[int]:
 
 
 def _spread(places: Sequence[int], around: int) -> int:
-    """Return the length of the shortest arc that contains four fifths of the places on a circle of length `around`."""
+    """Return the length of the shortest arc that contains four fifths of the points on a circle with circumference `around`."""
     ordered = sorted(places)
     most = -(-4 * len(ordered) // 5)
     turned = [*ordered, *(place + around for place in ordered)]

@@ -43,7 +43,7 @@ def first_verdict(verdicts: Sequence[Verdict]) -> tuple[Stability, str]:
 
 
 def cap_clause(caps: Sequence[Cap]) -> str:
-    """Return a clause about the limit that recent batches reach, or an empty text."""
+    """Return a clause about the limit that recent batches reach, or an empty string."""
     if not caps:
         return ""
     cap = caps[0]

@@ -134,7 +134,7 @@ def best_explained_loss(lost: h.Sequence[h.Executor]) -> h.Executor:
 
 
 def share_of(one: h.Executor, lost: h.Sequence[h.Executor]) -> str:
-    """Return a clause on how many executors were lost for this kind of reason, or an empty text if all were."""
+    """Return a clause on how many executors were lost for this kind of reason, or an empty string if all were."""
     alike = sum(weight(each) == weight(one) for each in lost)
     return f" ({alike} of them for this reason)" if alike < len(lost) else ""
 

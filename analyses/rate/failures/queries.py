@@ -73,7 +73,7 @@ def failed_query(
 
 
 def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: int) -> str:
-    """Return a sentence about the queries that continued after this query ended, or an empty text.
+    """Return a sentence about the queries that continued after this query ended, or an empty string.
 
     Event logs contain no time for the end, so the last trigger of the query counts instead.
     """

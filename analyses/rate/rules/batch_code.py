@@ -68,10 +68,11 @@ class Limits(CodeLimits):
     driver: float = h.limit(
         ON_DRIVER,
         "share",
-        "minimum share of samples outside of Spark jobs; if it is lower, tasks take "
-        "most of the time",
+        "minimum share of samples outside Spark jobs; below it, tasks take most of the time",
     )
-    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
+    hanging: float = h.limit(
+        20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
+    )
     use: float = h.use_limit()
 
 

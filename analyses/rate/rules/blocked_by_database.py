@@ -39,9 +39,14 @@ from flowdiag.analyses.rate.detect.code import is_hanging, is_slow
 
 class Limits(h.Limits):
     snapshots: float = h.limit(
-        2, "snapshots", "minimum number of outputs that show the wait; one may show a brief lock"
+        2,
+        "snapshots",
+        "minimum number of session snapshots that show the wait; a single snapshot may catch "
+        "a brief lock",
     )
-    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
+    hanging: float = h.limit(
+        20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
+    )
     use: float = h.use_limit()
 
 

@@ -34,7 +34,11 @@ OPTION: Final = "spark.streaming.concurrentJobs"
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.1, "share", "minimum share of overtaken batches; a few do no harm")
+    share: float = h.limit(
+        0.1,
+        "share",
+        "minimum share of batches that a later batch overtakes; a few such batches do no harm",
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

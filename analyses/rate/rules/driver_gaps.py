@@ -13,8 +13,8 @@ How it decides
 The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark jobs.
 Overlapping jobs count in full, so the real time without a job is at least as long as the gap. In at least
 `batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the batch. The
-rule needs at least `fewest` recent batches with records, or three with a gap of at least `long`, and an event log
-with jobs.
+rule needs an event log with jobs. It also needs at least `fewest` recent batches with records, or three with a gap
+of at least `long`.
 
 The rule only applies if the job is at its limit: batches queue, take at least `use` of the interval, or
 are kept small by back pressure. Without a known interval, triggers must follow each other without a pause.
@@ -40,7 +40,9 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
-    floor: float = h.limit(500, "ms", "minimum gap; starting and ending jobs takes less time")
+    floor: float = h.limit(
+        500, "ms", "minimum gap in a batch; starting and ending jobs takes less time"
+    )
     long: float = h.limit(3000, "ms", "minimum length of a gap at which three batches are enough")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
     fewest: float = h.fewest_limit("batches")
@@ -81,7 +83,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _sink_clause(flow: h.Flow) -> str:
-    """Return a clause about the function that the sink calls on the driver, or an empty text."""
+    """Return a clause about the function that the sink calls on the driver, or an empty string."""
     sinks = [unit.record.sink or "" for unit in flow.units if isinstance(unit.record, h.Trigger)]
     return ": foreachBatch runs or waits on the driver" if "ForeachBatch" in "".join(sinks) else ""
 

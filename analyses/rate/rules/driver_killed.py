@@ -53,7 +53,9 @@ _WELL: Final = (
 
 
 class Limits(h.Limits):
-    beyond: float = h.limit(600_000, "ms", "minimum silence; a running driver logs more often")
+    beyond: float = h.limit(
+        600_000, "ms", "minimum time without driver records; a running driver logs more often"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:

@@ -53,7 +53,7 @@ class Limits(h.Limits):
     ratio: float = h.limit(2.0, "ratio", "minimum ratio of task times; similar hosts differ by 20%")
     stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
     at_end: float = h.limit(2000, "ms", "time before the end that belongs to the shutdown")
-    quiet: float = h.limit(600_000, "ms", "time without a loss that proves a recovery")
+    quiet: float = h.limit(600_000, "ms", "time without a lost executor that proves a recovery")
     worked: float = h.limit(
         h.defaults.WORKED, "batches", "number of batches or triggers that prove a recovery"
     )

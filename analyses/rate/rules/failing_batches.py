@@ -26,7 +26,7 @@ has recovered if it completes `worked` triggers after the last exception.
 
 Log fragments without an application, batch or query: the rule counts exceptions of tasks. The finding is critical
 if Spark aborted the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded. In
-an application whose batches and queries do not fail, a task that failed and then succeeded is only information.
+an application whose batches and queries do not fail, a task that failed and then succeeded is only info.
 
 What to do
 ----------

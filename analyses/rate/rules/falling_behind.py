@@ -70,15 +70,15 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 class Limits(h.Limits):
     delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "minimum delay; a single long batch causes less"
+        h.defaults.GROWN, "intervals", "minimum scheduling delay; a single long batch causes less"
     )
     rise: float = h.limit(
-        h.defaults.RISE, "intervals", "minimum growth of the delay; less is noise"
+        h.defaults.RISE, "intervals", "minimum growth of the scheduling delay; less growth is noise"
     )
     lost: float = h.limit(
         h.defaults.LOST,
         "intervals",
-        "minimum delay if it does not grow; a single batch causes a shorter delay",
+        "minimum scheduling delay without growth; a single batch causes a shorter delay",
     )
     few: float = h.limit(
         h.defaults.LATE,
@@ -92,10 +92,14 @@ class Limits(h.Limits):
         "number of batches on time after which the estimator's rate has settled",
     )
     failing: float = h.limit(
-        h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts cause less"
+        h.defaults.FAILING_DELAY,
+        "intervals",
+        "minimum delay that is critical; bursts cause shorter delays",
     )
     overrun: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of overrunning batches; bursts cause only a few"
+        h.defaults.MOSTLY,
+        "share",
+        "minimum share of triggers that overrun the interval; bursts cause only a few",
     )
     faster: float = h.limit(
         h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"

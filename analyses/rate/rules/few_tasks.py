@@ -42,9 +42,17 @@ from flowdiag.analyses.rate.detect.tasks import more_tasks
 
 
 class Limits(h.Limits):
-    part: float = h.limit(0.5, "share", "maximum use of free cores; above it, little is gained")
+    part: float = h.limit(
+        0.5,
+        "share",
+        "maximum share of free cores that the stage uses; above it, more tasks gain little",
+    )
     share: float = h.limit(0.6, "share", "minimum share of recent batches with this few tasks")
-    few: float = h.limit(0.25, "share", "maximum use of free cores if few tasks are the cause")
+    few: float = h.limit(
+        0.25,
+        "share",
+        "maximum share of free cores that the stage uses if too few tasks are the cause",
+    )
     longest: float = h.limit(0.5, "share", "minimum share of a batch that its longest task takes")
     use: float = h.use_limit()
 

@@ -35,8 +35,12 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "minimum lag as a share of the interval")
-    floor: float = h.limit(500, "ms", "minimum lag; a busy driver is only slightly late")
+    share: float = h.limit(
+        0.5, "share", "minimum lag of the driver as a share of the batch interval"
+    )
+    floor: float = h.limit(
+        500, "ms", "minimum lag of the driver; a busy driver is only slightly late"
+    )
     fewest: float = h.fewest_limit("batches")
 
 
@@ -55,8 +59,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     yield h.batch_finding(
         assessed,
         late,
-        title=f"The driver submits batches {took} after their batch time, with an interval of "
-        f"{h.fmt.duration(app.interval_ms)}",
+        title=f"The driver submits batches {took} after their batch time (batch interval: "
+        f"{h.fmt.duration(app.interval_ms)})",
         why=f"its driver needs {took} to generate a batch",
         cause="generation-lag",
         rank=h.Rank.MECHANISM,

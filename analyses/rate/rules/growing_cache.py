@@ -38,14 +38,23 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Limits(h.Limits):
-    batches: float = h.limit(12, "batches", "minimum number of batches; the first fill the cache")
-    rise: float = h.limit(0.1, "share", "minimum growth over the second half of the batches")
+    batches: float = h.limit(
+        12, "batches", "minimum number of batches; the first batches fill the cache"
+    )
+    rise: float = h.limit(
+        0.1, "share", "minimum growth of the cache over the second half of the batches"
+    )
     falls: float = h.limit(
         0.1, "share", "maximum share of decreases; the data of single batches fluctuates"
     )
-    floor: float = h.limit(1 << 20, "bytes", "minimum size; smaller caches fit on any executor")
+    floor: float = h.limit(
+        1 << 20, "bytes", "minimum size of the cache; smaller caches fit on any executor"
+    )
     faster: float = h.limit(
-        2, "times", "minimum growth relative to the input, because cached records grow with it"
+        2,
+        "times",
+        "minimum growth relative to the growth of the input, because the cache holds records "
+        "of the input",
     )
 
 

@@ -34,10 +34,12 @@ from flowdiag.analyses.rate.stability import Trend, trend
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        12, "triggers", "minimum number of triggers; the first ones only fill the state"
+        12, "triggers", "minimum number of triggers; the first triggers only fill the state"
     )
-    rise: float = h.limit(0.1, "share", "minimum growth as a share of the state")
-    floor: float = h.limit(10_000, "rows", "minimum number of rows; fewer fit on any executor")
+    rise: float = h.limit(0.1, "share", "minimum growth of the state, as a share of its size")
+    floor: float = h.limit(
+        10_000, "rows", "minimum number of rows in the state; fewer rows fit on any executor"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -55,12 +55,16 @@ from flowdiag.analyses.rate.detect.hanging import (
 
 
 class Limits(h.Limits):
-    intervals: float = h.limit(10.0, "intervals", "minimum running time; most stalls end sooner")
+    intervals: float = h.limit(
+        10.0, "intervals", "minimum running time in batch intervals; most stalls end sooner"
+    )
     ratio: float = h.limit(
         3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
     )
     typical: float = h.limit(
-        10.0, "ratio", "minimum running time as a multiple of the median; normal batches take less"
+        10.0,
+        "ratio",
+        "minimum running time as a multiple of the median batch; normal batches take less",
     )
     missed: float = h.limit(
         5.0,
@@ -70,8 +74,12 @@ class Limits(h.Limits):
     backlog: float = h.limit(
         2.0, "ratio", "minimum running time as a multiple of the expected time for the waiting rows"
     )
-    least: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
-    alone: float = h.limit(180_000, "ms", "minimum time of a first batch, which may read a backlog")
+    least: float = h.limit(
+        20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
+    )
+    alone: float = h.limit(
+        180_000, "ms", "minimum running time of a first batch, which may read a backlog"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -41,7 +41,7 @@ from flowdiag.analyses.rate.cores import cores_of
 
 class Limits(h.Limits):
     more: float = h.limit(
-        4.0, "ratio", "minimum number of tasks per core; up to three are recommended"
+        4.0, "ratio", "minimum number of tasks per core; the recommended maximum is three"
     )
     part: float = h.limit(
         0.5, "share", "minimum share of the batch spent in tasks; below it, other work dominates"

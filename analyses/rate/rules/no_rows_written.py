@@ -44,7 +44,7 @@ from flowdiag.analyses.rate.event_time import (
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        5, "triggers", "minimum number of triggers; the first ones only fill the state"
+        5, "triggers", "minimum number of triggers; the first triggers only fill the state"
     )
     passed: float = h.limit(
         1.5,

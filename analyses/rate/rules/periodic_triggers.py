@@ -43,9 +43,13 @@ _LOGS: Final = {
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "minimum multiple of the median duration")
+    ratio: float = h.limit(
+        h.defaults.PERIODIC,
+        "ratio",
+        "minimum duration of a long batch, as a multiple of the median duration",
+    )
     longer: float = h.limit(
-        h.defaults.LONGER_MS, "ms", "minimum excess over the median duration; less is noise"
+        h.defaults.LONGER_MS, "ms", "minimum difference from the median duration; less is noise"
     )
     times: float = h.limit(h.defaults.TIMES, "times", "minimum number of long batches")
 

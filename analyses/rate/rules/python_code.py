@@ -42,8 +42,10 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 class Limits(h.Limits):
     python: float = h.limit(0.7, "share", "minimum share of run time spent in Python workers")
     cpu: float = h.limit(0.1, "share", "maximum share of run time that is CPU time of the JVM")
-    fewest: float = h.limit(2, "triggers", "minimum number of triggers; one may be a coincidence")
-    waits: float = h.limit(20, "ms", "minimum time per record; computation takes microseconds")
+    fewest: float = h.limit(
+        2, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
+    )
+    waits: float = h.limit(20, "ms", "minimum run time per record; computation takes microseconds")
     use: float = h.use_limit()
 
 

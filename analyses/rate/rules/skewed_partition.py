@@ -16,8 +16,8 @@ For queries, it uses the backlog of each partition in the recent triggers: the l
 offset.
 
 Among at least `partitions` partitions, one must have `ratio` times the mean of the others, and at least `floor`
-records more. The same partition must stand out in `share` of the batches or triggers. At least `fewest` of these
-are required. In addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a
+records more. The same partition must stand out in `share` of the batches or triggers. The rule needs
+at least `fewest` batches or triggers. In addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a
 query, the backlog must grow.
 
 What to do
@@ -42,10 +42,13 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         3.0,
         "ratio",
-        "minimum multiple of the other partitions' mean; evenly spread keys stay below it",
+        "minimum number of records as a multiple of the other partitions' mean; evenly spread "
+        "keys stay below it",
     )
     floor: float = h.limit(
-        1000, "records", "minimum number of records above the mean; fewer take almost no time"
+        1000,
+        "records",
+        "minimum number of records above the mean; fewer records take almost no time",
     )
     partitions: float = h.limit(
         3,

@@ -52,13 +52,17 @@ _KINDS: Final = {
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.3, "share", "minimum share of a trigger's duration")
+    share: float = h.limit(
+        0.3, "share", "minimum share of a trigger's duration that the step takes"
+    )
     floor: float = h.limit(500, "ms", "minimum time per trigger; object storage is faster")
     rows: float = h.limit(
-        1000, "rows", "maximum number of rows per partition; fewer cost almost nothing"
+        1000,
+        "rows",
+        "maximum number of rows per partition; fewer rows take almost no time to write",
     )
     more: float = h.limit(
-        4.0, "ratio", "minimum number of partitions per core; up to three are recommended"
+        4.0, "ratio", "minimum number of partitions per core; the recommended maximum is three"
     )
     fewest: float = h.fewest_limit("triggers")
     use: float = h.use_limit()

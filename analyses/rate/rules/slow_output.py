@@ -31,7 +31,9 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.7, "share", "minimum share of the total time of all operations")
+    share: float = h.limit(
+        0.7, "share", "minimum share of the total time of all operations that the slowest takes"
+    )
     batches: float = h.limit(5, "batches", "minimum number of batches; fewer may be a coincidence")
     use: float = h.use_limit()
 

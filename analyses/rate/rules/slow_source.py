@@ -34,9 +34,17 @@ _PARTS = ("latestOffset", "getOffset", "getBatch")
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "minimum share of a trigger's duration")
-    floor: float = h.limit(500, "ms", "minimum time; a healthy source responds much faster")
-    fewest: float = h.limit(3, "triggers", "minimum number of triggers; one may be a coincidence")
+    share: float = h.limit(
+        0.5, "share", "minimum share of a trigger's duration that the step takes"
+    )
+    floor: float = h.limit(
+        500,
+        "ms",
+        "minimum time that the source takes per trigger; a healthy source responds much faster",
+    )
+    fewest: float = h.limit(
+        3, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
+    )
     use: float = h.use_limit()
 
 

@@ -49,7 +49,9 @@ from flowdiag.analyses.rate.state_store import (
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.4, "share", "minimum share of a trigger's duration")
+    share: float = h.limit(
+        0.4, "share", "minimum share of a trigger's duration that the step takes"
+    )
     mostly: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of triggers with reloads; tasks sometimes move"
     )

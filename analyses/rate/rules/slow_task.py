@@ -37,12 +37,17 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(3.0, "ratio", "minimum multiple of the other tasks' mean; two is normal")
+    ratio: float = h.limit(
+        3.0,
+        "ratio",
+        "minimum duration of a task as a multiple of the other tasks' mean; a factor of two "
+        "is normal",
+    )
     floor: float = h.limit(
         500, "ms", "minimum time above the mean; starting a task takes less time"
     )
     share: float = h.limit(
-        0.6, "share", "minimum share of batches; a single slow batch is a hiccup"
+        0.6, "share", "minimum share of batches with a slow task; a single slow batch is a hiccup"
     )
     part: float = h.limit(
         0.5,

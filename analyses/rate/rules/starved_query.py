@@ -39,20 +39,30 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 
 class Limits(h.Limits):
-    floor: float = h.limit(1000, "ms", "minimum duration; shorter triggers fit into most intervals")
+    floor: float = h.limit(
+        1000, "ms", "minimum duration of a trigger; shorter triggers fit into most intervals"
+    )
     share: float = h.limit(0.5, "share", "minimum overlap of the trigger with the other query")
     longer: float = h.limit(
         3,
         "ratio",
-        "minimum ratio to the time without waiting; a busy core or more rows explain "
-        "smaller ratios",
+        "minimum duration as a multiple of a trigger that did not wait; a busy core or more "
+        "rows explain smaller ratios",
     )
-    after: float = h.limit(1500, "ms", "maximum time after the end of the other trigger")
+    after: float = h.limit(
+        1500,
+        "ms",
+        "maximum time from the end of the other query's trigger to the end of this trigger",
+    )
     fewest: float = h.limit(
         3, "triggers", "minimum number of slow triggers; two may be a coincidence"
     )
     short: float = h.limit(2, "triggers", "minimum number of fast triggers without the other query")
-    mostly: float = h.limit(0.7, "share", "minimum share of slow triggers' time that this explains")
+    mostly: float = h.limit(
+        0.7,
+        "share",
+        "minimum share of the slow triggers' time that waiting for the other query explains",
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

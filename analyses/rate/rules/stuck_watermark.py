@@ -52,11 +52,15 @@ class Limits(h.Limits):
     triggers: float = h.limit(
         STUCK_TRIGGERS,
         "triggers",
-        "minimum number of triggers with rows; a watermark usually advances with each",
+        "minimum number of triggers with rows; a watermark usually advances with each trigger",
     )
     times: float = h.limit(STUCK_TIMES, "times", "minimum number of distinct event times")
-    lag: float = h.limit(60_000, "ms", "minimum growth of the lag; sources jitter by less")
-    growth: float = h.limit(0.25, "share", "minimum growth as a share of the earlier lag")
+    lag: float = h.limit(
+        60_000, "ms", "minimum growth of the watermark's lag; sources jitter by less"
+    )
+    growth: float = h.limit(
+        0.25, "share", "minimum growth of the watermark's lag, as a share of the earlier lag"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

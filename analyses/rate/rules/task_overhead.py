@@ -38,12 +38,16 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    gc: float = h.limit(0.2, "share", "minimum share of task time in GC; the Web UI highlights 10%")
+    gc: float = h.limit(
+        0.2, "share", "minimum share of task time in garbage collection; the Web UI highlights 10%"
+    )
     fetch: float = h.limit(0.3, "share", "minimum share of task time that waits for shuffle blocks")
     spill: float = h.limit(
         1_000_000, "bytes", "minimum spill of a stage; smaller spills cost little"
     )
-    share: float = h.limit(0.6, "share", "minimum share of recent batches that exceed a limit")
+    share: float = h.limit(
+        0.6, "share", "minimum share of recent batches that exceed one of these limits"
+    )
     fewest: float = h.fewest_limit("batches")
     use: float = h.use_limit()
 

@@ -40,9 +40,12 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         2.0,
         "ratio",
-        "minimum multiple of the permitted records; a late batch may have twice as many",
+        "minimum number of records as a multiple of the permitted number; a late batch may "
+        "have twice as many records",
     )
-    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches above this ratio")
+    share: float = h.limit(
+        h.defaults.MOSTLY, "share", "minimum share of batches with more records than `ratio` allows"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -35,8 +35,15 @@ from flowdiag.analyses.rate.model import kafka_ranges
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(5.0, "ratio", "minimum multiple of the later median; bursts are smaller")
-    intervals: float = h.limit(5.0, "intervals", "minimum duration; a cold start takes less")
+    ratio: float = h.limit(
+        5.0,
+        "ratio",
+        "minimum number of records as a multiple of the median of later batches; bursts are "
+        "smaller",
+    )
+    intervals: float = h.limit(
+        5.0, "intervals", "minimum duration of the first batch; a cold start takes less time"
+    )
     batches: float = h.limit(
         h.defaults.FEW, "batches", "number of batches that show a typical size"
     )

@@ -36,7 +36,9 @@ from flowdiag.analyses.rate.stability import quantile
 
 
 class Limits(h.Limits):
-    swing: float = h.limit(0.5, "share", "minimum spread of the rates; 10% to 20% are normal")
+    swing: float = h.limit(
+        0.5, "share", "minimum spread of the rates that the estimator sets; 10% to 20% are normal"
+    )
     turns: float = h.limit(
         0.45,
         "share",
@@ -48,7 +50,9 @@ class Limits(h.Limits):
         "gain",
         "maximum stable gain; with 1, the new rate does not depend on the previous rate",
     )
-    updates: float = h.limit(8, "updates", "minimum number of updates; fewer may be a coincidence")
+    updates: float = h.limit(
+        8, "updates", "minimum number of rate updates; fewer may be a coincidence"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -32,7 +32,7 @@ def refusal_of(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
     """Return why the resource manager refused requests, with its records. The reason is None if it logs none."""
     if large := facts.of_kind("yarn-request-too-large"):
         values = large[-1].values
-        text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"
+        text = f"{values.get('asked')} requested, but the largest allowed container is {values.get('offered')}"
         return text, [(t.ref, t.first_us) for t in large]
     failed = [
         incident

@@ -50,10 +50,15 @@ _ADVICE: Final = (
 
 class Limits(h.Limits):
     grace: float = h.limit(
-        60, "s", "minimum time before RUNNING; process starts and state downloads take less time"
+        60,
+        "s",
+        "minimum time until the job is RUNNING; process starts and state downloads take less time",
     )
     canceled: float = h.limit(
-        30, "s", "minimum time before a cancellation; users wait longer before they cancel a start"
+        30,
+        "s",
+        "minimum time from the start to its cancellation; users wait longer before they "
+        "cancel a start that hangs",
     )
     stable: float = h.limit(10, "s", "minimum time in RUNNING; a shorter run is a failed start")
 

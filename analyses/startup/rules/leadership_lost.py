@@ -44,9 +44,13 @@ _LOCK: Final = ("leader-lock-lost",)
 
 class Limits(h.Limits):
     end: float = h.limit(
-        15, "s", "time before the end that does not count, because a stop also revokes leaderships"
+        15,
+        "s",
+        "time before the end of the log to ignore, because a shutdown also revokes leadership",
     )
-    after: float = h.limit(60, "s", "maximum time from a failed election to the suspension")
+    after: float = h.limit(
+        60, "s", "maximum time from a failed election to the suspension of the job"
+    )
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

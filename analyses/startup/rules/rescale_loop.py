@@ -39,7 +39,8 @@ class Limits(h.Limits):
     reversals: float = h.limit(
         3,
         "changes",
-        "minimum number of changes of direction; replacing a lost TaskManager causes one or two",
+        "minimum number of direction changes; replacing a lost TaskManager causes one or two "
+        "changes",
     )
     gap: float = h.limit(
         900, "s", "maximum time between rescales; less frequent rescales cost little"

@@ -14,7 +14,7 @@ How it decides
 --------------
 The rule reads the RPC layer's own log lines from the time when a job started or ran. After a broken connection,
 the RPC layer blocks the address for some milliseconds ("gated"). This is normal and does not count on its own. If
-the job runs, fewer than `timeouts` timed-out calls are only information. ST307 reports timeouts caused by an
+the job runs, fewer than `timeouts` timed-out calls are only info. ST307 reports timeouts caused by an
 oversized message.
 
 What to do
@@ -40,7 +40,9 @@ _PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 
 
 class Limits(h.Limits):
-    timeouts: float = h.limit(3, "calls", "minimum number of timeouts; a busy process causes some")
+    timeouts: float = h.limit(
+        3, "calls", "minimum number of calls that time out; a busy process causes some timeouts"
+    )
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

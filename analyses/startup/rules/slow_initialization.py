@@ -51,8 +51,15 @@ _WORK: Final = {
 
 
 class Limits(h.Limits):
-    slow: float = h.limit(10, "s", "minimum duration; opening connections takes only a few seconds")
-    ratio: float = h.limit(5, "ratio", "minimum duration as a multiple of the others' median")
+    slow: float = h.limit(
+        10,
+        "s",
+        "minimum duration of a subtask's initialization; opening connections takes only a few "
+        "seconds",
+    )
+    ratio: float = h.limit(
+        5, "ratio", "minimum duration as a multiple of the other subtasks' median"
+    )
     reading: float = h.limit(
         0.5, "share", "minimum share of the initialization spent reading state"
     )

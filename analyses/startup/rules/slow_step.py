@@ -38,7 +38,9 @@ _JUDGED: Final = ("submission", "resource-manager", "deployment")
 
 
 class Limits(h.Limits):
-    slow: float = h.limit(30, "s", "minimum duration; on an idle cluster, steps take seconds")
+    slow: float = h.limit(
+        30, "s", "minimum duration of a step; on an idle cluster, steps take seconds"
+    )
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

@@ -144,7 +144,7 @@ class KubernetesApi:
     def chunks(
         self, path: str, permission: Permission, most: int, **query: str | int
     ) -> Iterator[bytes]:
-        """Request a text, and yield up to `most` bytes of it in chunks.
+        """Request a text response, and yield up to `most` bytes of it in chunks.
 
         Raises:
             RequestFailed: there is no usable response, or it ends early.
