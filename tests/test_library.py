@@ -92,7 +92,7 @@ def test_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    "given, words",
+    "arguments, words",
     [
         ({"paths": []}, "no input is given"),
         ({"paths": "no/such/folder"}, "no/such/folder"),
