@@ -129,7 +129,7 @@ def test_every_recording_is_an_archive(folder: Path) -> None:
     ],
 )
 def test_an_archive_gives_the_rows_of_its_folder(name: str) -> None:
-    """Include REST responses, whose type depends on neighbouring files."""
+    """The recording contains REST responses, whose type depends on neighbouring files."""
     folder = FIXTURES / "recordings" / name
     archive, plain = archive_of(folder), unpacked(folder)
 

@@ -91,7 +91,6 @@ class Run:
 
     @property
     def logs(self) -> list[Path]:
-        """Its log files."""
         return _logs(self.name)
 
 

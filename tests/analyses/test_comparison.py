@@ -117,7 +117,8 @@ def test_a_move_does_not_hide_a_worse_severity() -> None:
 
 
 def test_a_remaining_subtask_is_recognised_by_its_place() -> None:
-    """The first of several has the plain fingerprint: here the second one takes it over."""
+    """Only the first of similar findings has a plain fingerprint, which the second one inherits
+    here."""
     both = report(at(subtask_index=0), at(subtask_index=2))
     one = compare_reports(both, report(at(subtask_index=2)))
     changes = {

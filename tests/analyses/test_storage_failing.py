@@ -125,7 +125,7 @@ def test_the_jobmanager_alone_is_enough() -> None:
 
 
 def test_storage_errors_without_a_task_are_a_hint() -> None:
-    """A log at WARN: `Failed to trigger or complete checkpoint`, and the deepest cause."""
+    """A log at WARN contains only `Failed to trigger or complete checkpoint` and the deepest cause."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     job.fails(f"{FULL} (state of one key)", 5)

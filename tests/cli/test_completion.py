@@ -1,4 +1,4 @@
-"""Completion in the shells themselves: their own scripts, sourced as a user does, and a key press.
+"""Completion in real shells: each sources its generated script and receives a Tab key.
 
 PowerShell is tested through the variables of its script only, because no package registry has it.
 """

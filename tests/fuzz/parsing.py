@@ -148,7 +148,7 @@ def _read(data: bytes, path: Path, chance: Random) -> Read:
 
 
 def _unpacked(source: Source) -> int:
-    """Return the unpacked bytes, also of a source that is not read any further."""
+    """Return the number of unpacked bytes, including those that parsing skipped."""
     if source.codec == "none" or not Path(source.path).is_file():
         return 0
     with open_decoded(source.path, source.codec) as stream:

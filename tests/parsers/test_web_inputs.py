@@ -48,7 +48,7 @@ STATUS = {MISSING: 404, FORBIDDEN: 403}
 
 @contextmanager
 def serving(manner: str, context: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[str]]]:
-    """Serve the log in one of the manners; yield the address, and the ranges that were requested."""
+    """Serve the log in a given way, and yield the address and the list of requested ranges."""
     requested: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
