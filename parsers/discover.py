@@ -456,7 +456,7 @@ class _Search:
             )
 
     def _add_aggregated(self, name: str, path: str, head: bytes, size: int, depth: int) -> None:
-        """Copy the container logs out of a file of YARN's log aggregation. Of repeated logs, keep the last copy."""
+        """Copy the container logs out of a file of YARN's log aggregation. If a log is repeated, keep the last copy."""
         copies: dict[str, str] = {}
         folders: dict[str, str] = {}
         trouble = None

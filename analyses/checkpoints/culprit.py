@@ -61,7 +61,7 @@ def culprit_of(job: JobFacts, episode: Episode) -> EpisodeCulprit:
 
 @once
 def episode_culprits(job: JobFacts) -> tuple[EpisodeCulprit, ...]:
-    """Return the culprit of each of the last `MOST_SPELLS` spells of expired checkpoints, in order.
+    """Return the culprits of the last `MOST_SPELLS` spells of expired checkpoints, in order.
 
     If the culprit changes during a spell, each stage of the spell has its own result.
     """

@@ -106,7 +106,7 @@ class TaskFailure:
 
     @property
     def task_failure_count(self) -> int:
-        """The number of failures of the same task and kind in all crises."""
+        """How often this task failed in this way, over all crises."""
         last = self.crises[-1]
         return sum(
             failure.incident.task == last.root.incident.task and failure.kind == last.kind

@@ -5,7 +5,7 @@ each other, so ten in a row are not ten independent values. Both series are ther
 stretch counts with its median. The length of the stretches depends on the autocorrelation, so that consecutive
 stretches are almost independent. Up to `_EXACT` values, the test is exact: it counts all cases, including ties.
 
-Of the two autocorrelations, the lower one counts. Under the null hypothesis both series have the same one, and a series
+The lower of the two autocorrelations counts. Under the null hypothesis both series have the same one, and a series
 that changes half-way has a high one for that reason alone. Reports contain only the mean of shares of time, so these
 are compared as proportions. No quantity between 0 and 1 has a larger variance than one that is either 0 or 1.
 

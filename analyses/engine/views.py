@@ -32,7 +32,7 @@ _WHO: Final = (
     Column("job_id", _TEXT, "ID of the Flink job"),
     Column("job_name", _TEXT, "name of the Flink job, or of the Spark application or query"),
     Column("vertex_id", _TEXT, "ID of the vertex in the job graph"),
-    Column("task", _TEXT, "name of the task, without its subtask"),
+    Column("task", _TEXT, "task name, without the subtask"),
     Column("subtask_index", pa.int32(), "0-based index of the subtask"),
     Column("parallelism", pa.int32(), "parallelism of the task"),
 )
@@ -87,7 +87,7 @@ METRICS: Final = (
     Column("name", _TEXT, "Flink's name for the metric", nullable=False),
     Column("kind", _TEXT, "counter, gauge, meter or histogram"),
     Column("scope", _TEXT, "tm, task, operator, jm or jm-job"),
-    Column("operator", _TEXT, "name of the operator, for operator metrics"),
+    Column("operator", _TEXT, "operator name, for operator metrics"),
     Column("samples", pa.int64(), "number of samples in this row, without NaN and text"),
     Column("first", pa.float64(), "first sample"),
     Column("last", pa.float64(), "last sample"),

@@ -196,7 +196,7 @@ class _Settling:
         return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
 
     def rows_kept(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
-        """Return the surveyed rows. Of sources left out, only the `split` rows remain, for the list of inputs."""
+        """Return the surveyed rows. If sources are left out, only their `split` rows remain, for the list of inputs."""
         if not self.left_out:
             return surveyed.rows
         kept = (row for row in surveyed.rows if row["source"] not in self.left_out)
@@ -230,7 +230,7 @@ def rare_of(found: ParsedSources) -> tuple[list[dict[str, Any]], list[Marks]]:
 
 
 def _rare_table(found: ParsedSources, kinds: Collection[str]) -> pa.Table:
-    """Return the rows of these kinds. Of the configuration, only options that identify a cluster are included."""
+    """Return the rows of these kinds. Among config options, only those that identify a cluster are included."""
     from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE_COLUMNS
 
     rows = found.of_kinds(kinds).select(RARE_COLUMNS)

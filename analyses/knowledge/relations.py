@@ -304,7 +304,7 @@ RELATIONS: Final = (
         name="where-time-goes",
         rules=("CP101", "CP104", "CP106"),
         explain=("CP102", "CP203"),
-        clause="this part takes most of the time of the checkpoints",
+        clause="this part takes most of the checkpoint time",
         source="start delay, alignment, snapshot and acknowledgement of CheckpointStats",
     ),
     Relation(

@@ -132,9 +132,7 @@ def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconc
         reason = "tasks wait, but the logs and metrics do not show the order of the tasks"
         checks = ("job-graph", "jobmanager-log")
     elif unseen := unmonitored_origin(loads_in(job, windows), job.topology):
-        reason = (
-            f"tasks wait for {fmt.shorten(unseen)}, but metrics of some of its subtasks are missing"
-        )
+        reason = f"tasks wait for {fmt.shorten(unseen)}, but metrics for some of its subtasks are missing"
         checks = ("other-taskmanager-logs", *_MORE_SAMPLES)
     else:
         return None

@@ -484,7 +484,7 @@ def _stage_spells(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) ->
 
 
 def _stages(run: Sequence[int], roots_at: Mapping[int, Root]) -> list[tuple[int, int]]:
-    """Return the first and last positions of the parts of a run with the same roots, in order.
+    """Split a run into parts with the same roots, and return each part's first and last position, in order.
 
     A single window with other roots is ignored, unless it is the first or the last.
     """

@@ -162,9 +162,9 @@ _REQUIRED: Final = {
     "batches": (_has_batches, "the input contains no batches of a DStream"),
     "receivers": (
         _knows_receivers,
-        "restarts of receivers are in the driver's log, in the listener's output and in REST responses",
+        "receiver restarts are in the driver's log, in the listener's output and in REST responses",
     ),
-    "triggers": (_has_triggers, "the input contains no triggers of a query"),
+    "triggers": (_has_triggers, "the input contains no query triggers"),
 }
 
 

@@ -96,7 +96,7 @@ _ABOUT: Final = {
     "longest": "longest queue among the channels, buffers",
     "max_ms": "longest task",
     "mean": "mean queue length of the channels, buffers",
-    "name": "name of the task",
+    "name": "task name",
     "new_rate": "published rate, records per second; null if Spark publishes none",
     "number": "number of the start, from 0",
     "outcome": "published, first-run or skipped",
@@ -144,7 +144,7 @@ _ABOUT: Final = {
     "subtask": "subtask as Flink prints it: i/n",
     "subtask_index": "subtask index, 0-based",
     "subtasks": "number of the job's subtasks that the TaskManager runs",
-    "task": "name of the task, without its subtask",
+    "task": "task name, without the subtask",
     "taskmanager": "resource id",
     "tasks": "tasks in the step, or deployed tasks",
     "time_ms": "time of the step, milliseconds since the epoch",
@@ -164,15 +164,15 @@ _CLUSTER: Final = Column(
 )
 _JOB: Final = (
     Column("job_id", _TEXT, "ID of the Flink job"),
-    Column("job_name", _TEXT, "name of the job"),
+    Column("job_name", _TEXT, "job name"),
 )
 _APPLICATION: Final = (
     Column("application", _TEXT, "ID of the Spark application; null if unknown"),
-    Column("application_name", _TEXT, "name of the application"),
+    Column("application_name", _TEXT, "application name"),
 )
 _QUERY: Final = (
     Column("query", _TEXT, "ID of the streaming query"),
-    Column("query_name", _TEXT, "name of the query"),
+    Column("query_name", _TEXT, "query name"),
 )
 _SUBTASK: Final = (
     Column("task", _TEXT, _ABOUT["task"]),

@@ -100,7 +100,7 @@ def flink(
         typer.Option(
             "--job",
             metavar="ID",
-            help="ID or name of a job, with wildcards (default: all running jobs).",
+            help="Job ID or name, with wildcards (default: all running jobs).",
         ),
     ] = None,
     sample_back_pressure: Annotated[

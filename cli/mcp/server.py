@@ -249,7 +249,7 @@ class _Tools:
         report: Annotated[
             str | None,
             Field(
-                description="Name of a report of this session, such as r1; default: the last report."
+                description="Name of a report from this session, such as r1 (default: the last report)."
             ),
         ] = None,
         around: Annotated[

@@ -80,7 +80,7 @@ Conf = Annotated[
     _input(
         "--conf",
         metavar="KEY=VALUE",
-        help="An option of the application, as for spark-submit; repeatable.",
+        help="A Spark config option of the application, as for spark-submit; repeatable.",
     ),
 ]
 Retention = Annotated[

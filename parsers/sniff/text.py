@@ -133,7 +133,7 @@ class _Text:
 
     @cached_property
     def lines(self) -> list[bytes]:
-        """The non-blank lines. Of a long text, only some from both ends."""
+        """The non-blank lines. A long text contributes only lines from its beginning and end."""
         lines = [line for line in self.data.split(b"\n") if line.strip(b"\0 \t\r")]
         return lines[:150] + lines[-50:] if len(lines) > 200 else lines
 

@@ -126,7 +126,7 @@ def _state(item: object) -> dict[str, Any]:
 
 
 def _custom(metrics: dict[str, Any]) -> dict[str, int]:
-    """Return the metrics of a state store. Of those per partition (Spark 4.1+), keep only the oldest snapshot."""
+    """Return the metrics of a state store. Keep only the oldest of the per-partition snapshots (Spark 4.1+)."""
     known = [(str(key)[:80], as_integer(value)) for key, value in islice(metrics.items(), METRICS)]
     found = {key: value for key, value in known if value is not None and "." not in key}
     uploaded = [v for key, v in known if v is not None and key.startswith(f"{LAST_SNAPSHOT}.")]

@@ -85,7 +85,7 @@ def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
 
 
 def shares_back_pressured(job: h.Job, topology: Topology) -> list[float]:
-    """Return the back-pressured share of time of each measured source subtask."""
+    """Return the share of time that each measured source subtask was back-pressured."""
     return [
         load.back_pressured
         for key, load in overall_view(job).loads.items()

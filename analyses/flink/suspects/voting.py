@@ -36,7 +36,7 @@ _MEASURED: Final = frozenset(
 )
 _UNMONITORED: Final = "unmonitored-taskmanagers"
 _FROM_TASKMANAGERS: Final = METRIC_SIGNALS | {"abort-notifications"}
-"""Signals from the metrics and logs of TaskManagers: without those of one TaskManager, they cannot name its subtasks."""
+"""Signals from TaskManager metrics and logs, which cannot name a subtask if its TaskManager's data is missing."""
 _MOST_NAMED: Final = 3  # maximum number of TaskManagers without metrics in a text
 
 

@@ -1,4 +1,4 @@
-"""Finds origins of back pressure, skewed subtasks and slow TaskManagers from the metrics of subtasks.
+"""Finds origins of back pressure, skewed subtasks and slow TaskManagers from subtask metrics.
 
 Back pressure is followed from the sources downstream to its end: the busy subtasks of the first vertex that
 is not back-pressured although its upstream is. A busy subtask is harmless while no upstream task waits.
@@ -498,7 +498,7 @@ def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float |
 
 
 def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
-    """Return a subtask's time per record as a multiple of the median of its siblings on other TaskManagers."""
+    """Return a subtask's time per record as a multiple of its siblings' median on other TaskManagers."""
     others = [
         cost
         for other in members

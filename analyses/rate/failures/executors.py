@@ -129,7 +129,7 @@ def weight(executor: h.Executor) -> int:
 
 
 def best_explained_loss(lost: h.Sequence[h.Executor]) -> h.Executor:
-    """Return the loss whose reason explains the most. Of several such losses, return the last."""
+    """Return the loss whose reason explains the most. If several losses qualify, return the last."""
     return max(lost, key=lambda one: (weight(one), one.removed_us or 0))
 
 

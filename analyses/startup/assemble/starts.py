@@ -379,7 +379,7 @@ def _restores_in(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
 
 
 def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Ref | None]:
-    """Return the failure before a restart: of the failures close to it, the most likely cause."""
+    """Return the failure that most likely caused a restart, among the failures close to it."""
     span = moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1
     near = [
         (incident, kind)
