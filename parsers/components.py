@@ -220,7 +220,7 @@ _UNREACHED: Final = re.compile(
 
 
 def _unreachable_component(text: str) -> Component | None:
-    """Return the component that could not be reached, not the one that reports this.
+    """Return the component that could not be reached, not the component that reported the failure.
 
     >>> _unreachable_component("org.apache.iceberg.hive.RuntimeMetaException: Failed to connect to Hive Metastore").name
     'hive-metastore'

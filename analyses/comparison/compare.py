@@ -269,7 +269,7 @@ def _round(value: float | None) -> float | None:
 
 
 def _regression_reasons(found: Sequence[FindingChange], measures: Sequence[Measure]) -> list[str]:
-    """Return why the comparison is a regression, one reason per line. Empty if it is none."""
+    """Return why the comparison is a regression, one reason per line. Return no lines if it is not a regression."""
     reasons = []
     for kind in (Change.NEW, Change.WORSE):
         some = serious_changes(found, kind)

@@ -465,7 +465,7 @@ def _restarts(job: JobFacts) -> tuple[int, ...]:
 
 
 def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
-    """Count the separate failures. Between two of them lies a restart, or at least some seconds."""
+    """Count the separate failures. Two failures are separate if a restart or at least some seconds lie between them."""
     count, last = 0, None
     for failure in failures:
         if (

@@ -92,7 +92,7 @@ def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[
 def _resolve_tie(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> tuple[Suspect, ...]:
-    """Return those of the tied suspects that are culprits. A single suspect is always one."""
+    """Return the tied suspects that are culprits. A single suspect is always a culprit."""
     taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
     if len(taskmanagers_tied) == 1:
         (taskmanager,) = taskmanagers_tied

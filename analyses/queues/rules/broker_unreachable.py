@@ -22,7 +22,7 @@ servers are elsewhere.
 
 What to do
 ----------
-Check whether the broker is running, and whether the hosts of the job can reach its advertised address.
+Check whether the broker is running. Then check whether the job's hosts can reach its advertised address.
 
 False alarms
 ------------

@@ -51,7 +51,7 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
         measurements=(h.measurement("abandoned-batches", len(left), "batches"),),
         actions=(
             h.Action(
-                text="Check what happened at that time, and whether a later run processed the records",
+                text="Check what happened at that time. Then check whether a later run processed the records",
                 verify="every batch ends in the logs",
             ),
         ),

@@ -53,7 +53,7 @@ _KINDS: Final = (
     "rest-handler-failed",
 )
 _WORDS: Final = {
-    "entrypoint-failed": "The cluster does not start",
+    "entrypoint-failed": "The cluster failed to start",
     "client-failed": "The client could not submit",
 }
 
