@@ -351,7 +351,7 @@ def test_the_death_of_a_taskmanager_and_the_lost_connections_are_one_incident(
         "manager was lost.\n"
     )
     (story,) = report.stories
-    assert (story.cause, "heap" in report.findings[0].title) == ("out-of-memory", True)
+    assert (story.cause, "Heap memory" in report.findings[0].title) == ("out-of-memory", True)
     assert "container" not in report.findings[0].title
 
 

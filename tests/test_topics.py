@@ -55,8 +55,17 @@ def test_four_topics_at_once_give_the_findings_of_each_alone(
     )
 
 
-def judged_of(finding: Finding) -> Finding:
-    """Return a finding without its remedies, which only the first topic of a shared finding has."""
+WITH_CHECKPOINTS = {"SK101"}
+"""Rules whose numbers also cover the time of failed checkpoints, if that topic is measured."""
+
+
+def judged_of(finding: Finding) -> object:
+    """Return the parts of a finding that do not depend on the other topics.
+
+    Only the first topic of a shared finding has its remedies.
+    """
+    if finding.code in WITH_CHECKPOINTS:
+        return finding.fingerprint, finding.severity, finding.state, finding.subject, finding.cause
     return msgspec.structs.replace(finding, actions=[], see=[])
 
 

@@ -102,7 +102,11 @@ def test_without_stall_times_the_delayed_rate_counts() -> None:
     ("metric", "text", "first"),
     [
         (store("num-files-at-level0", 24, 30, 31), "files in level 0", "background threads"),
-        (store("num-immutable-mem-table", 2, 2, 2), "write buffers fill up faster", "managed memory"),
+        (
+            store("num-immutable-mem-table", 2, 2, 2),
+            "write buffers fill up faster",
+            "managed memory",
+        ),
         (store("num-files-at-level0", 1, 1, 1), None, "background threads"),
     ],
 )
