@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHAINS: Final = 3
 """Chains of each recording, in `.ci/full`."""
-_SAMPLE: Final = {"flink": 2, "spark": 8}
+_SAMPLE: Final = {"flink": 1, "spark": 5}
 
 
 def runs() -> tuple[Run, ...]:
