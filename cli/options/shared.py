@@ -80,7 +80,7 @@ Conf = Annotated[
     _input(
         "--conf",
         metavar="KEY=VALUE",
-        help="A Spark config option of the application, as for spark-submit; repeatable.",
+        help="Spark option of the application, as for spark-submit; repeatable.",
     ),
 ]
 Retention = Annotated[
@@ -259,7 +259,7 @@ WarmOption = Annotated[
     _spark(
         "--warm",
         metavar="WHEN",
-        help="When to cache Java classes for a faster start: auto (once, after a run) or never (default: auto).",
+        help="Cache Java classes after the first run: auto, never (default: auto).",
     ),
 ]
 
