@@ -36,17 +36,26 @@ def failed_tasks(app: ApplicationFacts) -> list[Record]:
     """
     if app.application or app.kind != "other":
         return []
-    return [record for record in _task_exceptions(app) if not _is_retried(app, record)]
+    retries = _last_retries(app)
+    return [record for record in _task_exceptions(app) if not _is_retried(record, retries)]
 
 
-def _is_retried(app: ApplicationFacts, record: Record) -> bool:
+def _last_retries(app: ApplicationFacts) -> dict[tuple[str | None, str | None], int]:
+    """Return when a retry of each task last succeeded, in microseconds, by stage and index."""
+    found: dict[tuple[str | None, str | None], int] = {}
+    for retry in app.incidents_of("task-retried"):
+        task = _task_of(retry)
+        found[task] = max(found.get(task, 0), retry.time_us or 0)
+    return found
+
+
+def _task_of(record: Record) -> tuple[str | None, str | None]:
+    return record.fields.get("stage"), record.fields.get("index")
+
+
+def _is_retried(record: Record, retries: Mapping[tuple[str | None, str | None], int]) -> bool:
     """Return whether a later attempt of the task succeeded."""
-    task = record.fields.get("stage"), record.fields.get("index")
-    return any(
-        (one.fields.get("stage"), one.fields.get("index")) == task
-        and (one.time_us or 0) >= (record.time_us or 0)
-        for one in app.incidents_of("task-retried")
-    )
+    return retries.get(_task_of(record), -1) >= (record.time_us or 0)
 
 
 def retried_tasks(app: ApplicationFacts) -> list[Record]:
@@ -58,11 +67,12 @@ def retried_tasks(app: ApplicationFacts) -> list[Record]:
         for trigger in query.triggers
     ]
     last = max(ends, default=0)
+    retries = _last_retries(app)
     return [
         record
         for record in _task_exceptions(app)
         if ((record.time_us or last) < last and not str(record.cause).startswith("ExecutorLost"))
-        or _is_retried(app, record)
+        or _is_retried(record, retries)
     ]
 
 
