@@ -261,7 +261,7 @@ def _check_details(paste: Paste, report: Report, *, cut: bool) -> Answer:
         if option not in {action.option for finding in findings for action in finding.actions}:
             return Answer(verdict="inconclusive", why=f"no {option}")
     for words in right.get("says", ()):
-        if not any(words.casefold() in _finding_text(finding).casefold() for finding in findings):
+        if not any(words in _finding_text(finding) for finding in findings):
             return Answer(verdict="inconclusive", why=f"lacks {words!r}")
     return Answer(verdict=RIGHT)
 
