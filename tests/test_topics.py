@@ -64,9 +64,12 @@ def judged_of(finding: Finding) -> object:
 
     Only the first topic of a shared finding has its remedies.
     """
-    if finding.code in WITH_CHECKPOINTS:
-        return finding.fingerprint, finding.severity, finding.state, finding.subject, finding.cause
-    return msgspec.structs.replace(finding, actions=[], see=[])
+    same = msgspec.structs.replace(finding, actions=[], see=[])
+    if finding.code not in WITH_CHECKPOINTS:
+        return same
+    # The title, the reason and these lists contain the ratio, so only their shape is the same.
+    shape = [vote.signal for vote in finding.votes], [each.name for each in finding.measurements]
+    return msgspec.structs.replace(same, title="", why=None, votes=[], measurements=[]), shape
 
 
 def counting(function: Any, name: str, calls: Counter[str]) -> Any:
