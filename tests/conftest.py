@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -68,6 +69,13 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def sampled(request: pytest.FixtureRequest) -> list[Path]:
+    """Return the recordings that the selected tests of this file use, in order."""
+    items = (item for item in request.session.items if item.path == request.path)
+    return sorted({folder for item in items if (folder := _recording_of(item)) is not None})
+
+
 @pytest.fixture(scope="session")
 def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
     """Return Spark's measurements of inputs, shared by all tests: `recorded(path, …,
@@ -87,8 +95,28 @@ def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
     return of
 
 
+SAMPLED = 3
+"""`.ci/run` tests every third recording with Spark, and `.ci/full` the others. All tests use the same third, because a
+recording is measured once."""
+
+
+def _recording_of(item: pytest.Item) -> Path | None:
+    """Return the folder of the recording that is a parameter of a test, or None."""
+    call = getattr(item, "callspec", None)
+    values = () if call is None else call.params.values()
+    folders = (getattr(value, "folder", value) for value in values)
+    return next((f for f in folders if isinstance(f, Path) and (f / "truth.json").exists()), None)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the slowest files, so that no process is left with one at the end."""
+    """Leave most recordings to `.ci/full`, and start with the slowest files, so that no process is
+    left with one at the end.
+    """
+    for item in items:
+        folder = _recording_of(item) if item.get_closest_marker("spark") else None
+        if folder is not None and crc32("/".join(folder.parts[-2:]).encode()) % SAMPLED:
+            item.add_marker(pytest.mark.full)
     slow = {item.path for item in items if item.get_closest_marker("spark")}
     items.sort(key=lambda item: (item.path not in slow, "recordings" not in item.path.name))
 

@@ -61,7 +61,7 @@ LESS_PRECISE = {"s3-throttled-defaults": "slow-checkpoint-storage"}
 
 
 def recordings(every: int) -> list[Any]:
-    """Return the recordings with their truth, as parameters; all but every n-th are for `.ci/full`."""
+    """Return the recordings with their truth, as parameters; all but every n-th are for `.ci/full`, as in `SAMPLED`."""
     return [
         pytest.param(
             path.parent,
@@ -73,8 +73,8 @@ def recordings(every: int) -> list[Any]:
     ]
 
 
+every_second = pytest.mark.parametrize(("folder", "truth"), recordings(2))
 every_fourth = pytest.mark.parametrize(("folder", "truth"), recordings(4))
-every_eighth = pytest.mark.parametrize(("folder", "truth"), recordings(8))
 # A source that waits does not refresh its own number: only the consumer group shows that a backlog shrinks.
 SHOWN_BY_THE_GROUP = frozenset({"catch-up"})
 Reports = Callable[[Path, Iterable[str]], list[Report]]
@@ -125,7 +125,7 @@ def check(truth: dict[str, Any], found: list[Report]) -> None:
         assert {subject.kind for subject in blamed} <= {"service", "storage"}, blamed
 
 
-@every_fourth
+@every_second
 def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, EVERYTHING)
     check(truth, found)
@@ -139,7 +139,7 @@ def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> No
         assert all("PostgreSQL" in (flow.neighbour or "") for flow in flows)
 
 
-@every_eighth
+@every_fourth
 def test_the_logs_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("logs",))
     if truth["scenario"] in SHOWN_BY_THE_GROUP:
@@ -148,14 +148,14 @@ def test_the_logs_alone(folder: Path, truth: dict[str, Any], reports: Reports) -
         check(truth, found)
 
 
-@every_eighth
+@every_fourth
 def test_the_jobmanager_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("logs/*jobmanager*",))
     if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
         check(truth, found)
 
 
-@every_eighth
+@every_fourth
 def test_collected_responses_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("collected",))
     if truth["scenario"] in SHOWN_BY_THE_GROUP:

@@ -26,27 +26,30 @@ ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark"
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 # The same scenarios at versions in between: for .ci/full.
 BETWEEN = ("3.3.4", "3.4.4", "3.5.7", "4.0.1", "4.1.0")
-NEWEST = [each for each in ALL if each.parent.name not in BETWEEN]
-THIRD = [each for n, each in enumerate(NEWEST) if n % 3 == 0 or each.name == "driver-killed"]
-
-
-def recordings(often: list[Path]) -> pytest.MarkDecorator:
-    """Parametrize a test with all recordings; those outside `often` are for .ci/full."""
-    return pytest.mark.parametrize(
-        "folder",
-        [
-            pytest.param(
-                each,
-                id=str(each.relative_to(ROOT)),
-                marks=[] if each in often else [pytest.mark.full],
-            )
-            for each in ALL
-        ],
-    )
-
-
-of_each = recordings(NEWEST)
-of_each_third = recordings(THIRD)
+# Pairs of runs that differ in one setting.
+PAIRS = [
+    ("4.3.0", "floor-too-high", "converging"),
+    ("4.3.0", "oscillating", "converging"),
+    ("4.3.0", "fixed-cost", "longer-interval"),
+    ("3.5.7", "floor-too-high", "converging"),
+]
+PAST = ("drained", "query-mended")
+# The recordings that tests without a folder as parameter use.
+NAMED = {
+    *(ROOT / "4.3.0" / name for name in (*PAST, "slow-output")),
+    *(ROOT / version / name for version, *names in PAIRS for name in names),
+}
+of_each = pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(
+            each,
+            id=str(each.relative_to(ROOT)),
+            marks=[pytest.mark.full] if each.parent.name in BETWEEN else [],
+        )
+        for each in ALL
+    ],
+)
 
 # Stability and verdict where a busy machine recorded a worse fault than the scenario, with the reason.
 BUSY = {
@@ -77,13 +80,17 @@ def report_of(spark: SparkSession) -> Ask:
 
 
 @pytest.fixture(scope="module")
-def alone(spark: SparkSession) -> Alone:
+def alone(spark: SparkSession, sampled: list[Path]) -> Alone:
     """Diagnose one folder of each of several recordings in one run, and separate the results."""
     known: dict[str, dict[str, tuple[RateApplication, list[Finding]]]] = {}
 
     def application(folder: Path, part: str) -> tuple[RateApplication, list[Finding]]:
         if part not in known:
-            paths = [str(one / part) for one in map(unpacked, ALL) if (one / part).exists()]
+            paths = [
+                str(one / part)
+                for one in map(unpacked, sorted({*sampled, *NAMED}))
+                if (one / part).exists()
+            ]
             report = diagnose((RATE,), limit_to_engine(discover(paths), "spark"), lambda: spark)
             assert all(finding.subject.application for finding in report.findings)
             known[part] = {
@@ -130,7 +137,7 @@ def check(folder: Path, app: RateApplication, findings: list[Finding]) -> None:
         assert findings == []
 
 
-@of_each_third
+@of_each
 def test_verdict_cause_and_culprit(folder: Path, report_of: Ask) -> None:
     report = report_of(folder)
     app = only(report)
@@ -230,7 +237,7 @@ def test_healthy_runs_stay_healthy_with_files_missing(
     assert alone(folder, part)[1] == []
 
 
-@pytest.mark.parametrize("name", ["drained", "query-mended"])
+@pytest.mark.parametrize("name", PAST)
 def test_an_event_log_alone_names_no_culprit_of_a_past_problem(name: str, alone: Alone) -> None:
     findings = alone(ROOT / "4.3.0" / name, "eventlog")[1]
     assert findings and {finding.state for finding in findings} == {"recovered"}
@@ -246,14 +253,6 @@ def test_an_event_log_alone_does_not_clear_its_receivers(report_of: Ask) -> None
 def test_a_slow_output_operation_needs_no_listener(part: str, alone: Alone) -> None:
     findings = alone(ROOT / "4.3.0" / "slow-output", part)[1]
     assert [f.subject.output_operation for f in findings if f.code == "RT309"] == [1]
-
-
-PAIRS = [
-    ("4.3.0", "floor-too-high", "converging"),
-    ("4.3.0", "oscillating", "converging"),
-    ("4.3.0", "fixed-cost", "longer-interval"),
-    ("3.5.7", "floor-too-high", "converging"),
-]
 
 
 def late_median(values: list[int]) -> float:

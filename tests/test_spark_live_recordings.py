@@ -51,13 +51,13 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
 
 
 @pytest.fixture(scope="module")
-def findings_of(spark: SparkSession) -> Callable[[str, str], list[Finding]]:
+def findings_of(spark: SparkSession, sampled: list[Path]) -> Callable[[str, str], list[Finding]]:
     """Diagnose the same part of all recordings in one run, and separate the findings."""
     known: dict[str, Report] = {}
 
     def findings(part: str, application: str) -> list[Finding]:
         if part not in known:
-            paths = [str(unpacked(folder) / name) for folder in ALL for name in PARTS[part]]
+            paths = [str(unpacked(folder) / name) for folder in sampled for name in PARTS[part]]
             known[part] = diagnose(
                 (RATE,), limit_to_engine(discover(paths), "spark"), lambda: spark
             )

@@ -231,7 +231,17 @@ def test_a_cut_file_gives_the_events_before_the_cut_and_an_error(tmp_path: Path)
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("path", recorded(), ids=lambda path: "-".join(path.parts[-4:-2]))
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path,
+            id="-".join(path.parts[-4:-2]),
+            marks=[pytest.mark.full] if number else [],
+        )
+        for number, path in enumerate(recorded())
+    ],
+)
 def test_any_carrier_gives_the_same_events(path: Path, carrier: str, tmp_path: Path) -> None:
     text = path.read_text()
     plain = tmp_path / "plain.log"
