@@ -24,7 +24,8 @@ class StageLoad:
     """The stage of a batch with the longest task, and that task.
 
     `run_ms` is the total run time of its tasks, `cpu_ms` the CPU time of the JVM in it, and `python_ms` the time in
-    Python workers. `python` shows whether its tasks send data to Python workers. `largest` is the stage of the batch
+    Python workers. `python` shows whether its tasks send data to Python workers. `state_rows` are the rows in the state
+    of all its partitions, and `largest_state` those of the partition with most of them. `largest` is the stage of the batch
     with the most task time, if it is another stage.
     """
 
@@ -45,6 +46,9 @@ class StageLoad:
     cpu_ms: int | None = None
     python_ms: int | None = None
     python: bool = False
+    state_rows: int = 0
+    largest_state: int = 0
+    state_partition: int | None = None
     largest: StageLoad | None = None
 
     @property
@@ -58,6 +62,13 @@ class StageLoad:
         if self.tasks < 2:
             return None
         return (self.records - self.slowest_records) / (self.tasks - 1)
+
+    @property
+    def others_state(self) -> float | None:
+        """The mean number of state rows of the other partitions, or None if the slowest task does not have most rows."""
+        if self.tasks < 2 or self.state_partition != self.index:
+            return None
+        return (self.state_rows - self.largest_state) / (self.tasks - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from flowdiag.parsers.spark.causes import python_frame, shorten
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
 from flowdiag.parsers.spark.progress import parse_instant, progress_row
-from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskEndReason, TaskSum
+from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskEndReason, TaskSum, state_rows
 
 # Event names as they appear in lines. The listener's names are distinct words as well.
 _LOGGED: Final = (
@@ -262,6 +262,9 @@ class EventReader:
         if total is None:
             total = self._tasks[key] = TaskSum(offset, info.host)
         total.add(end)
+        rows = state_rows(data)
+        if rows is not None and not info.failed and not info.killed:
+            total.add_state(info.index, rows)
         reason = end.end
         if info.failed and reason is not None and len(self._failed) < _MOST_FAILED:
             self._failed.setdefault(

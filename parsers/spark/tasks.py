@@ -65,9 +65,24 @@ class TaskEnd(msgspec.Struct, gc=False):
 
 
 TASK_END = msgspec.json.Decoder(TaskEnd)
+_STATE: Final = b'"number of total state rows"'
+_STATE_ROWS: Final = re.compile(
+    _STATE + rb'\s{0,4},\s{0,4}"Update"\s{0,4}:\s{0,4}"?([0-9]{1,18})\b'
+)
 _TASK_ID: Final = re.compile(rb'"Task ID"\s{0,4}:\s{0,4}([0-9]{1,18})\s{0,4},')
 _IS_START: Final = re.compile(rb'\{\s{0,16}"Event"\s{0,4}:\s{0,4}"SparkListenerTaskStart"')
 _MOST_OPEN: Final = 10_000  # maximum tasks that run at the same time
+
+
+def state_rows(data: bytes | memoryview) -> int | None:
+    """Return the rows in the state stores of an ended task, or None if it has no state.
+
+    Decoding all accumulators of each task would take as long as the rest of the event.
+    """
+    line = bytes(data)
+    if _STATE not in line:
+        return None
+    return sum(int(rows) for rows in _STATE_ROWS.findall(line))
 
 
 class OpenTasks:
@@ -125,8 +140,8 @@ class TaskSum:
     """Totals over the tasks of a stage attempt on one executor."""
 
     __slots__ = (
-        "bytes", "failed", "fetch", "first", "gc", "host", "index", "last", "longest", "offset",
-        "reason", "records", "slowest_records", "spilled", "tasks", "total",
+        "bytes", "failed", "fetch", "first", "gc", "host", "index", "largest_state", "last", "longest", "offset",
+        "reason", "records", "slowest_records", "spilled", "state_index", "state_rows", "tasks", "total",
     )  # fmt: skip
 
     def __init__(self, offset: int, host: str) -> None:
@@ -136,6 +151,13 @@ class TaskSum:
         self.longest, self.index, self.slowest_records = -1, -1, 0
         self.first, self.last = 2**62, 0
         self.reason: str | None = None
+        self.state_rows, self.largest_state, self.state_index = 0, -1, -1
+
+    def add_state(self, index: int, rows: int) -> None:
+        """Add the rows in the state of one partition."""
+        self.state_rows += rows
+        if rows > self.largest_state or (rows == self.largest_state and index < self.state_index):
+            self.largest_state, self.state_index = rows, index
 
     def add(self, end: TaskEnd) -> None:
         info, metrics = end.info, end.metrics
@@ -181,6 +203,12 @@ class TaskSum:
             "fetch_ms": self.fetch,
             "reason": self.reason,
         }
+        if self.state_index >= 0:
+            fields |= {
+                "state_rows": self.state_rows,
+                "largest_state": self.largest_state,
+                "state_index": self.state_index,
+            }
         return {
             "offset": self.offset,
             "event": Event.SPARK_TASKS.value,

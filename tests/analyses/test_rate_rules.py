@@ -402,7 +402,12 @@ def test_a_receiver_stopped_by_another_run_did_not_restart() -> None:
 
 
 def stage(
-    longest: int, others: int, *, records: tuple[int, int] = (0, 0), index: int = 2
+    longest: int,
+    others: int,
+    *,
+    records: tuple[int, int] = (0, 0),
+    state: tuple[int, int] = (0, 0),
+    index: int = 2,
 ) -> StageLoad:
     return StageLoad(
         stage=4,
@@ -415,6 +420,9 @@ def stage(
         host="h",
         slowest_records=records[0],
         records=records[0] + 3 * records[1],
+        state_rows=state[0] + 3 * state[1],
+        largest_state=state[0],
+        state_partition=2 if any(state) else None,
     )
 
 
@@ -423,6 +431,10 @@ def stage(
     [
         (stage(900, 200, records=(900, 100)), "data-skew"),
         (stage(900, 200, records=(100, 100)), "stragglers"),
+        (stage(900, 200, records=(100, 100), state=(5000, 100)), "skewed-state"),
+        (stage(900, 200, records=(100, 100), state=(110, 100)), "stragglers"),
+        (stage(900, 200, records=(100, 100), state=(5000, 100), index=1), "stragglers"),
+        (stage(900, 200, records=(900, 100), state=(5000, 100)), "data-skew"),
         (stage(900, 200), "data-skew"),
         (stage(300, 200), None),
         (stage(200, 10), None),

@@ -104,6 +104,29 @@ def test_any_split_gives_the_same_sums(
     assert totals(rows_of(path, size)) == totals(rows_of(path))
 
 
+def test_the_state_of_tasks_is_summed_with_its_largest_partition(tmp_path: Path) -> None:
+    def state(index: int, *rows: int, **info: Any) -> Json:
+        sums = [
+            {"ID": n, "Name": "number of total state rows", "Update": str(count), "Value": "999"}
+            for n, count in enumerate(rows)
+        ]
+        other = {"ID": 9, "Name": "number of updated state rows", "Update": "7", "Value": "7"}
+        return task(1, index, 100, Accumulables=[*sums, other], **info)
+
+    # A join has several stores per partition; a failed task runs again.
+    events = [HEAD, state(0, 10, 5), state(1, 400, 20), state(1, 400, 20, Failed=True), state(2, 0)]
+    [row] = [r for r in rows_of(write(tmp_path / "log", events)) if r["event"] == "spark_tasks"]
+    fields = row["fields"]
+    assert [fields[n] for n in ("state_rows", "largest_state", "state_index")] == [
+        "435",
+        "420",
+        "1",
+    ]
+    plain = write(tmp_path / "plain", [HEAD, task(1, 0, 100)])
+    [row] = [r for r in rows_of(plain) if r["event"] == "spark_tasks"]
+    assert "state_rows" not in row["fields"]
+
+
 def test_only_tasks_without_an_end_remain(tmp_path: Path) -> None:
     def begun(number: int) -> Json:
         info = {

@@ -98,7 +98,7 @@ def stage_of(row: Row, largest: Row | None = None) -> StageLoad:
         row: the row of that stage.
         largest: the row of the stage with the most task time.
     """
-    slowest = row.get("slowest") or {}
+    slowest, state = row.get("slowest") or {}, row.get("state") or {}
     return StageLoad(
         stage=row["stage"],
         name=row.get("name"),
@@ -117,5 +117,8 @@ def stage_of(row: Row, largest: Row | None = None) -> StageLoad:
         cpu_ms=row.get("cpu"),
         python_ms=row.get("python_ms"),
         python=bool(row.get("python")),
+        state_rows=row.get("state_rows") or 0,
+        largest_state=state.get("rows") or 0,
+        state_partition=state.get("task"),
         largest=stage_of(largest) if largest and largest["stage"] != row["stage"] else None,
     )

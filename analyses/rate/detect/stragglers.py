@@ -19,6 +19,7 @@ class Straggler(NamedTuple):
         skewed: whether its amount of data explains the duration.
         counted: whether the stages contain record counts.
         share: its median share of the records of a stage.
+        state_share: its median share of the rows in the state, if they explain the duration.
         last: the last stage.
     """
 
@@ -28,6 +29,7 @@ class Straggler(NamedTuple):
     skewed: bool
     counted: bool
     share: float | None
+    state_share: float | None
     last: h.StageLoad
 
 
@@ -45,6 +47,7 @@ def straggler_of(stages: list[h.StageLoad], *, more: float, same: float) -> Stra
         skewed=skew,
         counted=bool(verdicts),
         share=median(shares) if verdicts else None,
+        state_share=_state_share(stages, more),
         last=stages[-1],
     )
 
@@ -65,6 +68,20 @@ def is_skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
     if others is None or not stage.records:
         return None
     return stage.slowest_records >= more * max(others, 1.0)
+
+
+def _state_share(stages: list[h.StageLoad], more: float) -> float | None:
+    """Return the slowest task's median share of the state, or None if its state does not explain the duration.
+
+    In at least half of the stages, it has `more` times the rows of the others.
+    """
+    shares = [
+        stage.largest_state / stage.state_rows
+        for stage in stages
+        if stage.others_state is not None
+        and stage.largest_state >= max(more * stage.others_state, 1.0)
+    ]
+    return median(shares) if shares and len(shares) >= len(stages) / 2 else None
 
 
 def task_subject(flow: h.Flow, stage: h.StageLoad, partition: int | None) -> h.Subject:

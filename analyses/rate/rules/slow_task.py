@@ -3,7 +3,8 @@
 What it reports
 ---------------
 Batches or triggers in which one task of the longest stage takes much longer than the others. If the task
-also reads more records, the data is skewed. If it reads as many as the others, it is a straggler.
+also reads more records, the data is skewed. If it reads as many as the others but has more rows in its state, the
+state is skewed. Otherwise it is a straggler.
 
 Why it matters
 --------------
@@ -18,6 +19,9 @@ slowest task takes `ratio` times the mean of the others and at least `floor` lon
 The data is skewed if this task reads `more` times the records or bytes of the others. Spark counts no records for
 receivers and for Kafka's direct stream. For these streams, the data is probably skewed if the slowest task has the
 same partition number in `same` of these batches, and the confidence is lower.
+
+The state is skewed if the slowest task has `more` times the state rows of the others. The metric `number of total state
+rows` of each task shows them.
 
 What to do
 ----------
@@ -93,7 +97,11 @@ def _finding(
         confidence, rank, explain = h.Confidence.LOW, h.Rank.MECHANISM, h.text("RT303.no-counts")
     if straggler.skewed and share is not None:
         extra = f", with {h.fmt.percent(share)} of the records"
-    if not straggler.skewed:
+    if not straggler.skewed and straggler.state_share is not None:
+        cause, remedies, confidence, rank = "skewed-state", [], h.Confidence.HIGH, h.Rank.ROOT_CAUSE
+        explain = h.explanation(cause)
+        extra = f", with {h.fmt.percent(straggler.state_share)} of the rows in the state"
+    elif not straggler.skewed:
         cause, remedies, explain = "stragglers", [], h.explanation("stragglers")
     return h.flow_finding(
         flow,
@@ -123,9 +131,15 @@ def _finding(
                 "share",
                 over=h.fmt.plural(last.tasks, "task"),
             ),
+            h.measurement(
+                "state-share",
+                h.round_or_none(straggler.state_share),
+                "share",
+                over=h.fmt.plural(last.tasks, "partition"),
+            ),
         ),
         actions=h.remedies(cause, flow.assessed.app, *remedies),
     )
 
 
-RULE = h.Rule("RT303", judge, Limits, causes=("data-skew", "stragglers"))
+RULE = h.Rule("RT303", judge, Limits, causes=("data-skew", "skewed-state", "stragglers"))

@@ -69,6 +69,8 @@ WITH selected AS (
 ), stage_tasks AS (
   SELECT app, stage, sum(tasks) AS tasks, sum(total) AS total, max(longest) AS longest,
     max_by(struct(task, executor, host, slowest_records), struct(longest, task)) AS slowest,
+    sum(state_rows) AS state_rows, max_by(struct(largest_state AS rows, state_index AS task),
+      struct(largest_state, state_index)) AS state,
     sum(records) AS records, sum(gc) AS gc, sum(spilled) AS spilled, sum(fetch) AS fetch,
     count(DISTINCT executor) AS executors
   FROM {tasks} WHERE tasks > 0 GROUP BY app, stage
