@@ -73,6 +73,7 @@ _SLOW: Final = (
     "database-lock",
     "write-stall",
     "block-cache-too-small",
+    "slow-async-state",
 )
 _LATE: Final = (
     *_SLOW,
@@ -86,6 +87,7 @@ _LATE_BARRIERS: Final = ("CP101", "CP102", "CP104", "CP105", "CP106", "CP203")
 _RESTARTS: Final = ("CP311", "ST101", "ST102")
 _SLOW_BATCHES: Final = (
     "data-skew",
+    "skewed-state",
     "stragglers",
     "slow-executor",
     "executor-lost",
@@ -219,7 +221,7 @@ RELATIONS: Final = (
     ),
     Relation(
         name="state-slow",
-        causes=("write-stall", "block-cache-too-small"),
+        causes=("write-stall", "block-cache-too-small", "slow-async-state"),
         explain=("BP102", "BP104", "BP107", "CP201", "CP202", "CP306", "MM303", "IO302"),
         clause="the task waits for its state",
         source="RocksDBKeyedStateBackend accesses RocksDB in the thread of the task",

@@ -44,6 +44,7 @@ from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.analyses.model.signals import Signal
 from flowdiag.analyses.neighbours.facts import StoreRecord
 from flowdiag.analyses.neighbours.locks import LockedSessions
+from flowdiag.analyses.queues.async_state import HELD_S, state_waits
 from flowdiag.analyses.queues.facts import (
     Flow,
     FlowPoint,
@@ -131,6 +132,7 @@ from flowdiag.analyses.queues.services import (
     small_fetches,
     source_system,
     throttle_clause,
+    waits_for_response,
 )
 from flowdiag.analyses.queues.stores import (
     LIVE,

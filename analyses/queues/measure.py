@@ -48,6 +48,7 @@ OPERATOR_GAUGES: Final = {
     "fetch_bytes": ("KafkaSourceReader.KafkaConsumer.fetch-size-avg",),
     "fetch_records": ("KafkaSourceReader.KafkaConsumer.records-per-request-avg",),
     "fetch_throttled_ms": ("KafkaSourceReader.KafkaConsumer.fetch-throttle-time-avg",),
+    "in_flight": ("asyncStateProcessing.numInFlightRecords",),
 }
 COUNTERS: Final = {
     "records_in": ("numRecordsIn",),

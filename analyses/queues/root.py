@@ -43,6 +43,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote
+from flowdiag.analyses.queues.async_state import state_waits
 from flowdiag.analyses.queues.facts import JobQueues, merge_gauges, time_span
 from flowdiag.analyses.queues.loads import (
     ENOUGH_TIMES,
@@ -197,7 +198,9 @@ class Spell:
 def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
     """Return the roots of back pressure in one set of loads. Without a job graph, return tasks with full inputs."""
     if has_task_order(job):
-        found = roots(loads, job.topology)
+        found = [*_waiting_for_state(job, loads)]
+        known = {root.task for root in found}
+        found += [root for root in roots(loads, job.topology) if root.task not in known]
         known = {root.task for root in found}
         behind = [
             *_lagging_subtasks(job, loads, bool(found)),
@@ -207,6 +210,17 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
         found += [root for root in behind if root.task not in known]
         return found or [*_limiting_without_waiters(job, loads)]
     return _roots_without_order(job, loads)
+
+
+def _waiting_for_state(job: JobQueues, loads: Loads) -> Iterator[Root]:
+    """Yield the tasks whose records wait for asynchronous state, whether they are busy or idle meanwhile."""
+    grouped = by_task(loads)
+    for task in state_waits(job):
+        before = [
+            load for name in job.topology.upstream.get(task, ()) for load in grouped.get(name, ())
+        ]
+        if any(load.waits for load in before) and task in grouped:
+            yield _root(job, grouped[task], grouped[task], before)
 
 
 def _lagging_subtasks(job: JobQueues, loads: Loads, back_pressured: bool) -> list[Root]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Measurement
+from flowdiag.analyses.queues.async_state import state_waits
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.neighbours.outages import server_name
 from flowdiag.analyses.queues.root import Spell
@@ -87,6 +88,11 @@ def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
             lookup=lookup,
         )
     return _slow_broker(job, spell.task)
+
+
+def waits_for_response(job: JobQueues, spell: Spell) -> bool:
+    """Return whether the task at the root of back pressure waits for another system, or for asynchronous state."""
+    return slow_service(job, spell) is not None or spell.task in state_waits(job)
 
 
 def _slow_broker(job: JobQueues, task: str) -> SlowService | None:

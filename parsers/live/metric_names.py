@@ -29,6 +29,7 @@ SPLIT_METRICS: Final = re.compile(rf".+\.split\..+\.watermark\.{_OF_SPLIT}")
 _OF_OPERATOR: Final = (
     r"pendingRecords|currentFetchEventTimeLag|sourceIdleTime|currentOutputWatermark"
     r"|watermarkAlignmentDrift|numLateRecordsDropped|numRecordsIn|numRecordsOut"
+    r"|asyncStateProcessing\.numInFlightRecords"
 )
 _OF_STORE: Final = (
     r"rocksdb[._](?:actual-delayed-write-rate|background-errors|block-cache-(?:capacity|pinned-usage|usage)"

@@ -18,6 +18,7 @@ from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
 from flowdiag.analyses.queues.rules import (
     heap_state,
     multiplied_state,
+    slow_async_state,
     small_block_cache,
     small_state_files,
     stale_state_files,
@@ -27,7 +28,7 @@ from flowdiag.analyses.queues.rules import (
 )
 from flowdiag.parsers.neighbours.store_log import StoreOwner, read_store_log
 
-from .queues_workbench import FIRST, MINUTE, SECOND, Queues
+from .queues_workbench import FIRST, MINUTE, SECOND, Queues, judged
 
 REF = Ref(0, 0)
 TASK = "aggregate"
@@ -410,3 +411,36 @@ def test_copies_of_a_state_multiply(
 )
 def test_other_sizes_are_not_copies(before: list[float], after: list[float]) -> None:
     assert findings(multiplied_state, sized_job(before, after)) == []
+
+
+def async_job(in_flight: float, received: float, waits: float = 900.0) -> JobQueues:
+    """Return a job whose records wait for asynchronous state in an idle task."""
+    queues = Queues().says(TASK, busy=100.0, idle=900.0, in_flight=in_flight, records_in=received)
+    queues.says("enrich", back_pressured=waits).says("Source: orders", back_pressured=waits)
+    return queues.job()
+
+
+def test_records_that_wait_for_asynchronous_state_name_the_task() -> None:
+    # 300 records in flight per subtask, and 10 records a second: each waits 30 s.
+    job = async_job(300.0, 500.0)
+    (found,) = findings(slow_async_state, job)
+    assert (found.cause, found.subject.kind, found.subject.task) == (
+        "slow-async-state",
+        "task",
+        TASK,
+    )
+    values = {m.name: m.value for m in found.measurements}
+    assert (values["state-wait"], values["records-in-flight"]) == (pytest.approx(35, abs=2), 300)
+    judgement = judged(job)
+    assert {(c.subject.task, c.cause) for c in judgement.culprits} == {(TASK, "slow-async-state")}
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "received", "waits"),
+    [(300.0, 6000.0, 900.0), (3.0, 500.0, 900.0), (300.0, 500.0, 0.0)],
+    ids=["half a second each", "few records", "no task waits"],
+)
+def test_short_waits_for_state_are_no_culprit(
+    in_flight: float, received: float, waits: float
+) -> None:
+    assert findings(slow_async_state, async_job(in_flight, received, waits)) == []

@@ -28,6 +28,7 @@ from flowdiag.analyses.queues.rules import (
     retained_wal,
     saturated_input_queue,
     shared_connection,
+    slow_async_state,
     slow_code,
     slow_operator,
     slow_service,
@@ -86,6 +87,7 @@ RULES: Final[tuple[Rule, ...]] = (
     # IO3xx: the stores of state
     write_stalls.RULE,
     small_block_cache.RULE,
+    slow_async_state.RULE,
     heap_state.RULE,
     store_errors.RULE,
     unbounded_state.RULE,

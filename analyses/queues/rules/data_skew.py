@@ -35,7 +35,7 @@ from flowdiag.analyses.queues import helpers as h
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task and spell."""
     for spell in h.spells_of(job, "data-skew"):
-        if h.slow_service(job, spell) is not None:
+        if h.waits_for_response(job, spell):
             continue
         numbers = spell.culprit.numbers
         ratio = max(numbers.get("records-ratio", 0.0), numbers.get("bytes-ratio", 0.0))

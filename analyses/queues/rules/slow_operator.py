@@ -60,7 +60,7 @@ from flowdiag.analyses.queues.root import saturated_without_waiters, unmeasured_
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
     """Yield one finding per task and spell, or an inconclusive result about a job with a single task."""
     for spell in filter(h.is_whole_task, h.find_spells(job)):
-        if h.waits_for_database(job, spell.task) or h.slow_service(job, spell) is not None:
+        if h.waits_for_database(job, spell.task) or h.waits_for_response(job, spell):
             continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
         if spell.blocks_no_task:

@@ -51,7 +51,7 @@ TITLES: dict[str | None, str] = {
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task and spell."""
     for spell in h.spells_of(job, *TITLES):
-        if h.slow_service(job, spell) is not None:
+        if h.waits_for_response(job, spell):
             continue
         if not h.is_whole_task(spell) and not spell.taskmanager:
             title = TITLES[spell.cause].format(h.culprit_text(job, spell))
