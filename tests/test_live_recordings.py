@@ -36,7 +36,7 @@ LESS_CERTAIN = {
     ("code-hanging-socket", 3): ("degraded", "task-hangs", None),
 }
 FEW = 4
-"""The number of ticks that every run tests on half of its recordings, besides all ticks of all of them."""
+"""The number of ticks that every run tests on half of its recordings, in addition to all ticks."""
 # Requested in every tick. All other responses are only stored if they change.
 _EACH_TIME = ("/metrics", "/thread-dump", "/backpressure")
 

@@ -213,7 +213,7 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
 
 
 def _waiting_for_state(job: JobQueues, loads: Loads) -> Iterator[Root]:
-    """Yield the tasks whose records wait for asynchronous state, whether they are busy or idle meanwhile."""
+    """Yield the tasks whose records wait for asynchronous state. Such a task may be busy or idle."""
     grouped = by_task(loads)
     for task in state_waits(job):
         before = [

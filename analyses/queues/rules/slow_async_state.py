@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-The task where back pressure starts, if its records wait for state requests in flight (Flink 2.0 and later, usually
-with ForSt), with the mean wait and the number of waiting records.
+The task where back pressure starts, if its records wait for asynchronous state, with the mean wait and the number
+of waiting records. Jobs have such state from Flink 2.0 on, usually in ForSt.
 
 Why it matters
 --------------
