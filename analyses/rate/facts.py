@@ -389,6 +389,7 @@ class QueryFacts:
     file_limit: int | None = None  # maxFilesPerTrigger that the source logs
     files_taken: tuple[int, ...] = ()  # new files per trigger that the source logs
     unfinished: OpenTrigger | None = None
+    run_end_us: int | None = None  # end of the last run or, if unknown, of the input
     plan: Plan = Plan()
     ended_overload: tuple[
         Trigger, ...

@@ -31,6 +31,8 @@ def late(end_s: float, spent_s: float) -> dict[str, Any]:
         ([late(0, 22)], START, 1),  # nothing but the line
         ([late(0, 22)], None, 1),
         ([late(20, 9), *(late(20 + 8 * n, 8) for n in range(1, 7))], START, 6),
+        ([late(20, 15), late(22, 1.4)], START, 0),  # the second one catches up
+        ([late(20, 9), late(44, 24)], START, 1),
         ([late(20, 9), late(300, 6), late(900, 6)], START, 0),  # most may be on time
     ],
 )

@@ -21,6 +21,7 @@ from flowdiag.analyses.rate.facts import (
     CachedRdd,
     Executor,
     Memory,
+    OpenTrigger,
     Operation,
     Output,
     Partition,
@@ -804,6 +805,33 @@ def test_a_query_that_ends_after_reading_everything_is_healthy() -> None:
     assert w.verdict(runs_back_to_back([20] * 11 + [5], events=(over,))) == "healthy"
     stopped = w.record(kind="spark_query", what="terminated", run_id="r", at=end_ms + 2500)
     assert w.verdict(runs_back_to_back([20] * 11 + [5], events=(stopped,))) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "busy", "verdict"),
+    [(40, False, "healthy"), (40, True, "inconclusive"), (900, False, "inconclusive")],
+)
+def test_a_query_with_equal_triggers_has_read_everything_if_it_ends_between_two(
+    after_ms: int, busy: bool, verdict: str
+) -> None:
+    """A limit on files makes the triggers equal. An event log contains no time for the end of a query."""
+    over = replace(w.record(kind="spark_query", what="terminated", run_id="r"), time_us=None)
+    end_us = (w.T0 + 11 * 3020 + 3000 + after_ms) * 1000
+    running = OpenTrigger(batch=12, since_us=end_us, until_us=end_us)
+    app = runs_back_to_back(
+        [20] * 12, events=(over,), run_end_us=end_us, unfinished=running if busy else None
+    )
+    assert w.verdict(app) == verdict
+
+
+def test_two_long_pauses_show_that_a_query_waits_for_rows() -> None:
+    slow = [
+        w.trigger(n, 15_000 if n == 0 else 1_400, time_us=(w.T0 + n * 18_000) * 1000)
+        for n in range(4)
+    ]
+    assert (
+        w.verdict(w.application(queries=(w.query(slow, trigger_interval_ms=1_000),))) == "healthy"
+    )
 
 
 @pytest.mark.parametrize(("busy_ms", "part"), [(2900, "the job itself"), (90, "while no job runs")])

@@ -40,12 +40,17 @@ _Placed = tuple[tuple[int, int], Trigger]
 
 
 def _without_cold_trigger(late: list[_Placed], first_us: int | None) -> list[_Placed]:
-    """Drop the first trigger if it follows the start directly, or if it is the only late trigger of a longer log."""
+    """Drop the first trigger if it follows the start directly, or if it is the only late trigger of a longer log.
+
+    Drop a single second trigger as well if it is shorter, because it reads the rows that waited for the first.
+    """
     if not late or first_us is None:
         return late
     after_us = late[0][1].time_us - first_us
-    cold = after_us > 0 and (len(late) == 1 or after_us <= _COLD_US)
-    return late[1:] if cold else late
+    if after_us <= 0 or (len(late) > 1 and after_us > _COLD_US):
+        return late
+    durations = [one.duration_ms or 0 for _, one in late]
+    return late[2:] if len(late) == 2 and durations[1] < durations[0] else late[1:]
 
 
 def _take_most_of_the_time(late: Sequence[_Placed], until_us: int | None = None) -> bool:

@@ -13,6 +13,8 @@ from flowdiag.analyses.rate.assemble.rows import JSON, Row, Unit, field_of, reco
 from flowdiag.analyses.rate.assemble.unfinished import (
     QueryRows,
     files_by_folder,
+    latest_run,
+    run_end_us,
     unfinished_trigger,
 )
 from flowdiag.analyses.rate.facts import OpenTask, Plan, QueryFacts, StageLoad, Trigger, Work
@@ -90,6 +92,7 @@ def queries_of(
                 file_limit=sources.file_limit,
                 files_taken=sources.files_taken,
                 unfinished=unfinished_trigger(query, mine, work, tasks, end_us),
+                run_end_us=run_end_us(query, latest_run(query, mine), end_us),
                 plan=_plan_of(plans[identity]),
                 ended_overload=overload,
             )

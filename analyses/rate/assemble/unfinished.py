@@ -58,8 +58,8 @@ def unfinished_trigger(
         tasks: the tasks of each trigger that have not ended.
         end_us: the end of the input, or the stop of the application.
     """
-    run = _latest_run(query, triggers)
-    began, until = _beginnings(query, work, run), _run_end_us(query, run, end_us)
+    run = latest_run(query, triggers)
+    began, until = _beginnings(query, work, run), run_end_us(query, run, end_us)
     last = max(began, default=-1)
     if until is None or last < 0 or last <= _last_ended(query, triggers):
         return None
@@ -77,7 +77,7 @@ def unfinished_trigger(
     )
 
 
-def _run_end_us(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
+def run_end_us(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
     """Return the end of a run or, if unknown, of the input."""
     stops = [
         row["time_us"]
@@ -94,7 +94,7 @@ def _last_ended(query: QueryRows, triggers: Sequence[Trigger]) -> int:
     return max((number for number in numbers if number is not None), default=-1)
 
 
-def _latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:
+def latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:
     """Return the run that started last, or else the run of the last trigger."""
     started = [
         (row.get("time_us") or 0, field_of(row, "run_id"))

@@ -36,6 +36,9 @@ START: Final = (
     1.5  # intervals that the first triggers of a run may take to load classes and compile code
 )
 PAUSE_MS: Final = 100.0  # longest pause between back-to-back triggers
+RESTS: Final = (
+    3.0  # pauses, in durations of a trigger, of which two show that the query waits for rows
+)
 LONG_MS: Final = 1000.0  # minimum duration of a busy trigger; an almost empty one takes less
 FAILED_SHARE: Final = 0.05
 FAILED_LAST: Final = 3  # failed batches at the end after which the job counts as broken

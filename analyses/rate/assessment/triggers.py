@@ -91,12 +91,10 @@ def query_state(query: QueryFacts) -> StreamState:
             processing_ms=median(float(t.duration_ms or 0) for t in late) if late else None,
             failed=failed,
         )
-    if busy < 3 and (since_us := _idle_since_us(query)) is not None:
-        return StreamState(
-            stability=Stability.IDLE,
-            because=f"its source has had no new data since {fmt.moment(since_us)}",
-            interval_ms=interval,
-        )
+    idle_us = _idle_since_us(query)
+    idle = "" if idle_us is None else f"its source has had no new data since {fmt.moment(idle_us)}"
+    if busy < 3 and idle:
+        return StreamState(stability=Stability.IDLE, because=idle, interval_ms=interval)
     if busy < 3 and not _is_far_behind(query):
         return StreamState(
             stability=Stability.INCONCLUSIVE,
@@ -105,6 +103,8 @@ def query_state(query: QueryFacts) -> StreamState:
         )
     state = _real_time_state(query, late) if query.real_time else _measure(query, late)
     word, because = _verdict(state, query, late)
+    if word is Stability.INCONCLUSIVE and idle:
+        word, because = Stability.IDLE, idle
     return replace(state, stability=word, because=because, failed=failed)
 
 
@@ -290,12 +290,15 @@ def _pauses_ms(late: Sequence[Trigger]) -> list[float]:
 def has_pauses(late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS) -> bool:
     """Return whether most triggers with row counts leave no backlog and are followed by a pause.
 
-    Logs at WARN contain only late triggers, without row counts.
+    Two pauses are enough if they are much longer than the triggers. Logs at WARN contain only late triggers, without
+    row counts.
     """
     counted = [t for t in late if t.rows is not None]
     gaps = _pauses_ms(counted)
-    if len(gaps) < d.FEW - 1 or sum(bool(t.backlog) for t in counted) > len(counted) / 2:
+    if len(gaps) < 2 or sum(bool(t.backlog) for t in counted) > len(counted) / 2:
         return False
+    if len(gaps) < d.FEW - 1:
+        pause_ms = max(pause_ms, d.RESTS * median(t.duration_ms or 0 for t in counted))
     return median(gaps) > pause_ms
 
 
@@ -317,19 +320,21 @@ def runs_back_to_back(
 def ended_when_drained(query: QueryFacts) -> bool:
     """Return whether a query ended on its own after it had read everything, as with `AvailableNow`.
 
-    Such a query ends right after its last trigger, which is smaller than the others. A user usually stops a query in
-    the middle of a trigger, and a query that falls behind reads more each time.
+    Such a query ends right after its last trigger. A user usually stops a query in the middle of a trigger. The last
+    trigger is often smaller than the others, while a query that falls behind reads more each time. If a limit makes all
+    triggers equal, the query must end within a tenth of a trigger. Times in logs lack the milliseconds.
     """
     last = query.triggers[-1]
-    end_us = last.time_us + (last.duration_ms or 0) * 1000
-    soon_us = min(1000, (last.duration_ms or 0) / 2) * 1000
-    ends = (
-        record.time_us - end_us
-        for record in query.events_of("terminated")
-        if not record.cause and record.time_us is not None
-    )
-    most = max(t.rows or 0 for t in query.triggers)
-    return (last.rows or 0) < most and any(0 <= after <= soon_us for after in ends)
+    ends = [r for r in query.events_of("terminated") if r.fields.get("run_id") == last.run_id]
+    times = (record.time_us for record in ends if record.time_us is not None)
+    end_us = min(times, default=query.run_end_us)
+    if not ends or any(r.cause for r in ends) or query.unfinished or end_us is None:
+        return False
+    took_ms = last.duration_ms or 0
+    is_smaller = (last.rows or 0) < max(t.rows or 0 for t in query.triggers)
+    soon_ms = min(1000, took_ms / 2 if is_smaller else took_ms / 10)
+    after_us = end_us - last.time_us - took_ms * 1000
+    return -1_000_000 < after_us <= soon_ms * 1000
 
 
 # -- falling behind ------------------------------------------------------------------------------
