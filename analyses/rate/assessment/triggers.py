@@ -56,15 +56,17 @@ def _is_far_behind(query: QueryFacts) -> bool:
     return (last.input_per_s or 0.0) >= d.TWICE * processed
 
 
-def _idle_since_us(query: QueryFacts) -> int | None:
-    """Return since when a query has had nothing to do at the end of the input, or None if it may be busy."""
+def _idle_clause(query: QueryFacts) -> str | None:
+    """Return a clause with the time since when a query has had nothing to do at the end of the input, or None."""
     end = max((t.time_us + (t.duration_ms or 0) * 1000 for t in query.triggers), default=0)
     idle = [
         record.time_us
         for record in query.events_of("idle")
         if record.time_us is not None and record.time_us >= end
     ]
-    return min(idle, default=None) if query.unfinished is None else None
+    if not idle or query.unfinished is not None:
+        return None
+    return f"its source has had no new data since {fmt.moment(min(idle))}"
 
 
 def has_recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
@@ -91,8 +93,7 @@ def query_state(query: QueryFacts) -> StreamState:
             processing_ms=median(float(t.duration_ms or 0) for t in late) if late else None,
             failed=failed,
         )
-    idle_us = _idle_since_us(query)
-    idle = "" if idle_us is None else f"its source has had no new data since {fmt.moment(idle_us)}"
+    idle = _idle_clause(query)
     if busy < 3 and idle:
         return StreamState(stability=Stability.IDLE, because=idle, interval_ms=interval)
     if busy < 3 and not _is_far_behind(query):
@@ -101,11 +102,17 @@ def query_state(query: QueryFacts) -> StreamState:
             because=parts.too_few_clause(busy, "trigger", "triggers", after_gap=bool(before)),
             interval_ms=interval,
         )
-    state = _real_time_state(query, late) if query.real_time else _measure(query, late)
+    measured = _real_time_state(query, late) if query.real_time else _measure(query, late)
+    return replace(_with_verdict(measured, query, late, idle), failed=failed)
+
+
+def _with_verdict(
+    state: StreamState, query: QueryFacts, late: Sequence[Trigger], idle: str | None
+) -> StreamState:
     word, because = _verdict(state, query, late)
     if word is Stability.INCONCLUSIVE and idle:
         word, because = Stability.IDLE, idle
-    return replace(state, stability=word, because=because, failed=failed)
+    return replace(state, stability=word, because=because)
 
 
 def _real_time_state(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
