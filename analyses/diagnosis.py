@@ -297,7 +297,7 @@ def measure(
     resources: Resources = ORDINARY,
     progress: ProgressCallback = lambda stage: None,
 ) -> Measured:
-    """Run every step before judging, and return the facts of each topic; the arguments are those of `diagnose`."""
+    """Run every step before judging, and return the facts of each topic; takes the same arguments as `diagnose`."""
     options = options or Options()
     inspected = (
         inputs if isinstance(inputs, InspectedInputs) else inspect_inputs(topics, inputs, options)

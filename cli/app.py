@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its `ExitCode`.
 
     Args:
-        arguments: command line without the program name (default: that of the process).
+        arguments: command line without the program name (default: the arguments of the process).
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     from flowdiag.cli.output.console import discard_stdout, print_message, write_error

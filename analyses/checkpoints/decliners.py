@@ -43,7 +43,7 @@ def failed_checkpoints(job: h.Job) -> tuple[list[h.Episode], set[Identity]]:
 def decliners_of(
     job: h.Job, failed: set[Identity], *, repeated: float, alike: float
 ) -> Decliners | None:
-    """Return the subtasks that made checkpoints fail; the arguments are those of `decliners_by_declines`."""
+    """Return the subtasks that made checkpoints fail; takes the same arguments as `decliners_by_declines`."""
     if declines := declines_of(job, failed):
         return decliners_by_declines(declines, len(failed), repeated=repeated, alike=alike)
     return decliner_by_absence(job, failed, repeated=repeated)

@@ -93,7 +93,7 @@ class Checkpoints(FlinkTopic):
         return lifecycle.METRICS
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
-        """Read garbage collector logs."""
+        """Read garbage collection logs."""
         read = read_collectors(sources)
         return SideInputs(
             content=read, kinds=dict.fromkeys((log.source for log in read.logs), "gc-log")
@@ -122,7 +122,7 @@ class Checkpoints(FlinkTopic):
         side_inputs: CollectorLogs | None,
         options: Options,
     ) -> ClusterFacts:
-        """Return the common facts with loads and garbage collector logs added."""
+        """Return the common facts with loads and garbage collection logs added."""
         facts = assemble(rows, more, writers) if more else common
         return with_collectors(facts, side_inputs, writers)
 

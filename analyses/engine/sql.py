@@ -64,7 +64,7 @@ class Queries:
         return fill(text, values) if values else text
 
     def part(self, name: str, **values: DataFrame | str) -> Part:
-        """Return a query for `union_all`; the arguments are those of `run`."""
+        """Return a query for `union_all`; takes the same arguments as `run`."""
         texts, frames = _separate(values)
         return Part(self.text(name, **texts), frames)
 

@@ -156,7 +156,7 @@ def job_finding(
     Args:
         job: the job that the finding is about.
         subject: the culprit; by default the job itself.
-        overrides: other fields of `Finding`. The default explanation is that of the cause.
+        overrides: other fields of `Finding`. The default explanation belongs to the cause.
     """
     defaults: FindingFields = {"severity": Severity.INFO, "state": State.ONGOING}
     if "explain" not in overrides:

@@ -214,7 +214,7 @@ class _Run:
     def __init__(
         self, job: Job, settings: Settings, offered_per_s: Sequence[float], *, blocked: bool
     ) -> None:
-        """Start with empty queues; the arguments are those of `simulate`."""
+        """Start with empty queues; takes the same arguments as `simulate`."""
         top = settings.max_rate if settings.max_rate is not None else float(LONG_MAX)
         first = settings.initial_rate if settings.initial_rate is not None else top
         self._job, self._settings = job, settings

@@ -143,7 +143,7 @@ def worker_finding(
     ongoing: bool,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """Return a finding about a TaskManager; the other arguments are those of `cluster_finding`."""
+    """Return a finding about a TaskManager; the other arguments are the same as for `cluster_finding`."""
     subject = Subject(kind="taskmanager", taskmanager=name, host=host)
     return cluster_finding(facts, ongoing=ongoing, subject=subject, **overrides)
 

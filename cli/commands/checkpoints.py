@@ -19,7 +19,7 @@ def checkpoints(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
       kubectl logs my-jobmanager | flowdiag checkpoints -
       flowdiag checkpoints logs/ --job 'orders-*' --format json | jq .summary
 
-    Pass whatever you have: logs of the JobManager and the TaskManagers, garbage collector logs, History Server
+    Pass whatever you have: logs of the JobManager and the TaskManagers, garbage collection logs, History Server
     archives, and saved responses of /jobs/:id/checkpoints.
     """
     return {}

@@ -25,7 +25,7 @@ Namespace = Annotated[
         "--namespace",
         "-n",
         metavar="NS",
-        help="Namespace (default: that of the context).",
+        help="Namespace (default: the namespace of the context).",
         rich_help_panel=_PANEL,
     ),
 ]

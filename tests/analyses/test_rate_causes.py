@@ -771,7 +771,7 @@ def test_back_pressure_is_recommended_with_numbers() -> None:
     assert 10 <= float(options["spark.streaming.backpressure.pid.minRate"] or 0) <= 25
     assert "The model" in finding.actions[0].text
     (unread,) = re.findall(
-        r"Of the current 400 records/s, (\d+)% stay unread", finding.actions[0].text
+        r"At 400 records/s, (\d+)% of the records stay unread", finding.actions[0].text
     )
     assert 50 <= int(unread) <= 70
 

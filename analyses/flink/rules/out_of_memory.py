@@ -16,7 +16,7 @@ container is killed because of its native memory, a larger heap only makes it fa
 How it decides
 --------------
 The rule reads the error or the container's diagnostics, including the output of `kubectl describe` and
-garbage collector logs. It takes the kind of memory from the hint that Flink appends (1.11+), or else from
+garbage collection logs. It takes the kind of memory from the hint that Flink appends (1.11+), or else from
 the error itself. Running out of memory outranks the lost TaskManager that follows. The finding is critical
 if the job failed for good or restarts without success until the end of the logs. Otherwise, the severity
 depends on the age and the number of the errors.

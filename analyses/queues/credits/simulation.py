@@ -35,7 +35,7 @@ class Simulation:
     """One run of the simulation. All times are in milliseconds."""
 
     def __init__(self, job: Job, flow: Flow, *, seconds: float, seed: int, fill: bool) -> None:
-        """Set up a run; the arguments are those of `simulate`."""
+        """Set up a run; takes the same arguments as `simulate`."""
         self.flow = flow
         self.job = job
         self.now = 0.0

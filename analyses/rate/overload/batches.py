@@ -72,7 +72,7 @@ def unread_text(state: h.StreamState) -> str:
     if not able or now <= able:
         return ""
     return (
-        f" Of the current {h.fmt.rate(now)}, {h.fmt.percent(1 - able / now)} stay unread in the source, and "
+        f" At {h.fmt.rate(now)}, {h.fmt.percent(1 - able / now)} of the records stay unread in the source, and "
         "the backlog grows every second."
     )
 

@@ -79,7 +79,7 @@ class KubernetesOptions:
 
     Attributes:
         handle: name or `KIND/NAME` of the workload; None for the pods of the selector, or all Flink and Spark pods.
-        namespace: namespace; None for that of the context.
+        namespace: namespace; None for the namespace of the context.
         selector: label selector.
         context: context of the kubeconfig.
         kubeconfig: path of the kubeconfig.
