@@ -177,6 +177,7 @@ class EventReader:
         self._tally = tally
         self._plans: list[Row] = []
         self._failed: dict[str, tuple[int, int | None, TaskEndReason]] = {}  # by text
+        self._stateless: set[int] = set()  # stages of jobs without a state store
         self._alone = True  # whether no event shows an application or a job
 
     def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
@@ -233,8 +234,11 @@ class EventReader:
         if read is plan_rows:
             rows = [row for row in rows if row not in self._plans]  # each trigger repeats the plan
             self._plans += [{**row} for row in rows]
+        if name == "SparkListenerJobStart" and b"StateStore" not in line.data:
+            self._stateless |= {*msgspec.json.decode(rows[0]["fields"]["stages"], type=list[int])}
         if name == "SparkListenerStageCompleted":
             done = rows[0]
+            self._stateless.discard(done["checkpoint"])
             return [*self._flush((done["checkpoint"], done["attempt"])), *rows]
         if name == "SparkListenerLogStart" and self._tasks:
             return [*self._flush(None), *rows]
@@ -262,9 +266,8 @@ class EventReader:
         if total is None:
             total = self._tasks[key] = TaskSum(offset, info.host)
         total.add(end)
-        rows = state_rows(data)
-        if rows is not None and not info.failed and not info.killed:
-            total.add_state(info.index, rows)
+        if end.stage not in self._stateless and not info.failed and not info.killed:
+            total.add_state(info.index, state_rows(data))
         reason = end.end
         if info.failed and reason is not None and len(self._failed) < _MOST_FAILED:
             self._failed.setdefault(
