@@ -234,8 +234,8 @@ class EventReader:
         if read is plan_rows:
             rows = [row for row in rows if row not in self._plans]  # each trigger repeats the plan
             self._plans += [{**row} for row in rows]
-        if name == "SparkListenerJobStart" and b"StateStore" not in line.data:
-            self._stateless |= {*msgspec.json.decode(rows[0]["fields"]["stages"], type=list[int])}
+        if name == "SparkListenerJobStart":
+            self._add_job(line.data, rows[0])
         if name == "SparkListenerStageCompleted":
             done = rows[0]
             self._stateless.discard(done["checkpoint"])
@@ -243,6 +243,11 @@ class EventReader:
         if name == "SparkListenerLogStart" and self._tasks:
             return [*self._flush(None), *rows]
         return rows
+
+    def _add_job(self, data: bytes | memoryview, row: Row) -> None:
+        """Keep the stages of a job if none of them has a state store, so that `_add_task` skips the search for one."""
+        if b"StateStore" not in bytes(data):
+            self._stateless |= {*msgspec.json.decode(row["fields"]["stages"], type=list[int])}
 
     def _add_unrecognized(self, data: bytes | memoryview) -> None:
         self._tally.add_unrecognized(
