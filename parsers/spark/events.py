@@ -234,8 +234,7 @@ class EventReader:
         if read is plan_rows:
             rows = [row for row in rows if row not in self._plans]  # each trigger repeats the plan
             self._plans += [{**row} for row in rows]
-        if name == "SparkListenerJobStart":
-            self._add_job(line.data, rows[0])
+        self._add_stateless(name, line.data, rows)
         if name == "SparkListenerStageCompleted":
             done = rows[0]
             self._stateless.discard(done["checkpoint"])
@@ -244,10 +243,11 @@ class EventReader:
             return [*self._flush(None), *rows]
         return rows
 
-    def _add_job(self, data: bytes | memoryview, row: Row) -> None:
-        """Keep the stages of a job if none of them has a state store, so that `_add_task` skips the search for one."""
-        if b"StateStore" not in bytes(data):
-            self._stateless |= {*msgspec.json.decode(row["fields"]["stages"], type=list[int])}
+    def _add_stateless(self, name: str, data: bytes | memoryview, rows: list[Row]) -> None:
+        """Keep the stages of a job without a state store, so that `_add_task` does not search for one."""
+        if name == "SparkListenerJobStart" and b"StateStore" not in bytes(data):
+            stages = msgspec.json.decode(rows[0]["fields"]["stages"], type=list[int])
+            self._stateless.update(stages)
 
     def _add_unrecognized(self, data: bytes | memoryview) -> None:
         self._tally.add_unrecognized(
