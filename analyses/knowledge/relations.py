@@ -529,7 +529,7 @@ RELATIONS: Final = (
     Relation(
         name="rate-held-back",
         causes=("unstable-gains", "skewed-receiver"),
-        explain=("RT101", "RT203"),
+        explain=("RT101", "RT106", "RT203"),
         clause="the rate falls as a result",
         source="PIDRateEstimator, RateController",
     ),

@@ -530,6 +530,22 @@ def test_receivers_are_compared_by_bytes_without_record_counts() -> None:
     assert found(app(50_000, 60_000), "RT301") == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "busy_ms", "cause"),
+    [(w.BACK_PRESSURE, 950, "skewed-receiver"), (w.BACK_PRESSURE, 300, None), ({}, 950, None)],
+)
+def test_batches_that_fill_the_interval_under_back_pressure_count_as_throttled(
+    settings: dict[str, str], busy_ms: int, cause: str | None
+) -> None:
+    """Neither the driver's log nor the event log contains the rate limits."""
+    batches = [w.batch(n, processing_ms=busy_ms, records=None, streams=()) for n in range(20)]
+    blocks = tuple(
+        Blocks(stream=n, blocks=40, bytes=size, first_ms=w.T0, last_ms=w.T0 + 20_000)
+        for n, size in enumerate((9_000, 50_000))
+    )
+    assert w.cause(w.application(batches, blocks=blocks, settings=settings)) == cause
+
+
 # -- the state and the checkpoints of queries ----------------------------------------------------
 
 

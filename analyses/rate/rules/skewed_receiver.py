@@ -3,7 +3,7 @@
 What it reports
 ---------------
 An input stream that delivers most of the records of all streams, in an application that is throttled or
-overloaded.
+overloaded, or that has low headroom with back pressure.
 
 Why it matters
 --------------
@@ -15,7 +15,8 @@ How it decides
 --------------
 The rule compares the records of each stream over the recent batches. Without record counts, it uses the
 size of the blocks in the driver's log. The largest stream must have at least `ratio` times the mean of the
-others.
+others. If the input does not contain the rate limits, batches that fill the interval while back pressure is
+enabled count as throttled.
 
 What to do
 ----------
@@ -45,7 +46,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     late = h.late_window(assessed.app.completed)
     totals, unit = totals_by_stream(assessed, late)
     for state in assessed.dstreams:
-        if not h.is_limited(state) or len(totals) < 2:
+        if not (h.is_limited(state) or _is_held_at_interval(assessed, state)) or len(totals) < 2:
             continue
         biggest = max(sorted(totals), key=lambda stream: totals[stream])
         most, total = totals[biggest], sum(totals.values())
@@ -72,6 +73,11 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             evidence=h.evidence_of(late or assessed.app.batches),
             actions=h.remedies("skewed-receiver", assessed.app),
         )
+
+
+def _is_held_at_interval(assessed: h.AssessedApplication, state: h.StreamState) -> bool:
+    """Return whether back pressure is enabled and batches fill the interval without a growing delay."""
+    return state.stability is h.Stability.BORDERLINE and bool(h.pid.is_enabled(assessed.app))
 
 
 def totals_by_stream(
