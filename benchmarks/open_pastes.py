@@ -70,6 +70,8 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "mixed-5": (30, 9, 3, 0, 7),
     "mixed-6": (30, 11, 3, 0, 5),
     "mixed-7": (19, 3, 0, 0, 4),
+    "mixed-8": (37, 11, 3, 2, 3),
+    "mixed-9": (23, 3, 0, 0, 2),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 
@@ -292,12 +294,13 @@ def section(answers: Mapping[OpenPaste, OpenAnswer]) -> list[str]:
         "",
         *(f"- **{_line(half, answers)}**" for half in PARTS),
         "",
-        "| components | " + " | ".join(f"{half}: {v}" for half in PARTS for v in VERDICTS) + " |",
-        "|---" * (len(PARTS) * len(VERDICTS) + 1) + "|",
+        "| part | component | " + " | ".join(VERDICTS) + " |",
+        "|---" * (len(VERDICTS) + 2) + "|",
     ]
-    for group in sorted({paste.group for paste in answers}):
-        cells = [str(n) for half in PARTS for n in counts(answers, half, group)]
-        lines.append(f"| {group} | " + " | ".join(cells) + " |")
+    for half in PARTS:
+        for group in sorted({paste.group for paste in answers if paste.half == half}):
+            cells = " | ".join(map(str, counts(answers, half, group)))
+            lines.append(f"| {half} | {group} | {cells} |")
     lines += ["", f"First run of fresh, on {FIRST_RUN[0]}: {_tally('fresh', FIRST_RUN[1])}."]
     lines += ["", "First run of each round, before the repairs that followed:", ""]
     lines += [f"- {_tally(name, numbers)}" for name, numbers in FIRST_RUNS.items()]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 from benchmarks.pastes import PasteJudge
+from flowdiag.parsers.split import Split, parse_split
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Case(NamedTuple):
@@ -92,6 +96,18 @@ CASES: Final = {
         "Message:          Pod ephemeral local storage usage exceeds the total limit of containers 10Gi.\n",
         "degraded", "taskmanager-lost", ("10Gi",), ("RocksDB",),
     ),
+    "a vague exception of a task has the message around it": Case(
+        "24/05/05 10:00:01 ERROR Executor: Exception in task 3.0 in stage 12.0 (TID 99)\n"
+        "com.acme.MarkerException: Failed to create marker /lake/7.marker\n\tat com.acme.Marks.put(Marks.scala:9)\n"
+        "Caused by: java.net.SocketTimeoutException: Read timed out\n\tat java.net.SocketInputStream.read(SocketInputStream.java:1)\n",
+        "degraded", "service-unreachable", ("Read timed out (Failed to create marker /lake/7.marker)",),
+    ),
+    "a stage failure names the executor": Case(
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 88.0 failed 4 times, most recent "
+        "failure: Lost task 3.3 in stage 88.0 (TID 1290) (10.0.0.5 executor 2): java.lang.IllegalStateException: no price\n"
+        "\tat com.acme.Price.check(Price.scala:12)\n",
+        "failing", "failing-batches", ("executor 2 on 10.0.0.5",),
+    ),
     "a process killed by the kernel": Case(
         "[812345.1] Memory cgroup out of memory: Killed process 23119 (java) total-vm:9876543kB, anon-rss:4190012kB\n",
         "failing", "out-of-memory", ("23119",), ("TaskManager",),
@@ -113,3 +129,48 @@ def test_the_report_of_a_text(case: Case, tmp_path: Path) -> None:
     )
     assert [words for words in case.shows if words not in text] == []
     assert [words for words in case.never if words in text] == []
+
+
+ERROR_IN_LOG: Final = (
+    "2023-06-18 23:44:41,500 ERROR com.acme.Sync [] - sync failed\njava.lang.IllegalStateException: no such table\n"
+    "\tat com.acme.Sync.run(Sync.java:8)\n"
+    "2023-06-18 23:44:42,010 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - Triggering checkpoint 92 "
+    "(type=CHECKPOINT) @ 1687131882008 for job 5c01d2e3f4a5b6c7d8e9f0a1b2c3d4e5.\n"
+)
+COMPLETION: Final = (
+    "2023-06-18 23:44:43,010 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - Completed checkpoint 92 for "
+    "job 5c01d2e3f4a5b6c7d8e9f0a1b2c3d4e5 (77121 bytes, checkpointDuration=1002 ms, finalizationTime=10 ms).\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "titles"), [("", ["IllegalStateException: no such table"]), (COMPLETION, [])]
+)
+def test_an_error_counts_until_a_checkpoint_completes(
+    after: str, titles: list[str], tmp_path: Path, spark: SparkSession
+) -> None:
+    report = PasteJudge(tmp_path, lambda: spark).report_on_text(ERROR_IN_LOG + after)
+    assert report is not None
+    assert [finding.title for finding in report.findings] == titles
+
+
+def test_the_end_of_a_snapshot_is_no_failure_at_any_level(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    report = PasteJudge(tmp_path, lambda: spark).report_on_text(
+        "2024-06-06 06:06:16,330 INFO  org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable [] - Sink: alerts (1/1)#0 - "
+        "finished asynchronous part of checkpoint 2. Asynchronous duration: 4 ms\n"
+    )
+    assert report is not None
+    assert list(report.findings) == []
+
+
+def test_the_diagnostics_of_a_worker_have_its_exit_code(tmp_path: Path) -> None:
+    found = PasteJudge(tmp_path, None).inputs(
+        "2023-03-03 03:03:01,100 INFO  org.apache.flink.runtime.resourcemanager.active.ActiveResourceManager [] - Worker "
+        "container_e17_1_0042_01_000007 is terminated. Diagnostics: [2023-03-03 03:03:00.812]Exception from container-launch.\n"
+        "Container id: container_e17_1_0042_01_000007\nExit code: 239\n"
+    )
+    rows = [row for b in parse_split(Split(found.sources[0], 0, -1)) for row in b.to_pylist()]
+    causes = [row["cause"] for row in rows if row["event"] == "worker"]
+    assert causes == ["[2023-03-03 03:03:00.812]Exception from container-launch. Exit code: 239"]

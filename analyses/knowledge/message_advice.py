@@ -119,6 +119,7 @@ def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
         place: its task, TaskManager or host.
     """
     process = process_in(fields)
+    place = place or fields.get("place")
     where = ", ".join(filter(None, (process and process.what, place)))
     frame = fields.get("python_frame") or fields.get("own_frame")
     language = "Python " if fields.get("python_frame") else ""

@@ -80,10 +80,23 @@ def _words_around(chain: Sequence[str], link: int, above: str) -> str:
     # Not the record above if the class has no message: the failure is then named after that record.
     for text in (*reversed(chain[: link % len(chain)]), above if own else ""):
         message = message_of(text)
-        repeated = message[:80] in chain[link] or (own and own in message)
-        if message and not repeated and _is_informative(text, message):
-            return _truncate(message)
+        more = _without(own, message)
+        if more and message[:80] not in chain[link] and _is_informative(text, more):
+            return _truncate(more)
     return ""
+
+
+def _without(known: str, message: str) -> str:
+    """Return what a message adds to the decisive exception's message, which it may repeat.
+
+    >>> _without("Read timed out", "Failed to create marker a.marker Read timed out")
+    'Failed to create marker a.marker'
+    >>> _without("Connection refused", "java.net.ConnectException: Connection refused")
+    ''
+    """
+    if not known or known not in message:
+        return message
+    return message_of(message.replace(known, "").strip(" :;,.-"))
 
 
 def _is_informative(text: str, message: str) -> bool:

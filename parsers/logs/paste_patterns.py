@@ -33,7 +33,7 @@ _PYFLINK_CALL: Final = re.compile(
     r"|createStatementSet|fromDataStream|toRetractStream|toAppendStream|toChangelogStream|fromSource|addSource|sinkTo|addSink|executeAndCollect)\b"
 )
 _OF_SPARK: Final = re.compile(
-    r"(?i:py4j)|\bAn error occurred while calling (?:o\d{1,9}|z:org\.apache\.spark)\.|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
+    r"(?i:py4j)|\bAn error occurred while calling (?:o\d{1,9}|z:org\.apache\.spark)\.|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|(?i:foreach_?batch)|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
     r"|\b[Ss]park\b|\b[A-Z]?\w{0,40}Spark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
     r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} (?!Block(?:Manager|StateChange):)[A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|serverSparkVersion|SubmissionResponse\b|ExecutorLostFailure|\bsc\.\w+\(|\[DELTA_[A-Z]|\bAnalysisException\b|\b_spark_metadata\b|\bstate/\d{1,5}/\d{1,6}/\d{1,9}\.(?:delta|snapshot|changelog|zip)\b|\byarn\.Client\b|(?m:^\[[A-Z_.]{5,100}\] .{0,4000}SQLSTATE: [0-9A-Z]{5}\b)"
 )

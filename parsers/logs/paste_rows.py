@@ -347,7 +347,15 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
     above = one.heading.message if one.heading is not None else ""
     if (process := process_of(one.chain, one.lines, logger_above(one), above)) is not None:
         fields["process"] = process.name
+    if (of_task := _EXECUTOR.search("\n".join((*one.chain, above)))) is not None:
+        fields["place"] = f"executor {of_task['executor']} on {of_task['host']}"
     return fields
+
+
+_EXECUTOR: Final = re.compile(
+    r"\(TID \d{1,12}(?:\) \(|, )(?P<host>[\w.:-]{1,200}),? executor (?P<executor>\w{1,40})\)"
+)
+"""The executor of a Spark task, in the text of its failure."""
 
 
 def logger_above(one: Pasted) -> str | None:

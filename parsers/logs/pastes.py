@@ -543,7 +543,8 @@ class _Segments:
             if not block.chain:
                 describe_cut_failure(block)
             block.chain[:] = map(short_request, block.chain)
-            self._done.append(block)
+            if not block.chain or any(map(str.isalpha, block.chain[0])):  # not a ruler
+                self._done.append(block)
 
     def _begin(self, offset: int) -> Pasted:
         stamp, self._stamp = self._stamp, None

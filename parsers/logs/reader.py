@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -198,7 +198,7 @@ class Reader:
         row = self._row(offset, record.head, found)
         if found.template.trace:
             self._add_trace(record, row)
-        if row["event"] == Event.TASKMANAGER_LOST:
+        if row["event"] == Event.TASKMANAGER_LOST or found.template.id == "worker-terminated":
             self._add_diagnostics(record, row)
         if found.template.id == "jvm-crashed":
             self._add_crash(record, row)
@@ -464,12 +464,16 @@ class Reader:
         return text if is_exception_line(text) or is_trace_line(text) else None
 
     def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
-        """Mark the row if YARN's diagnostics on the lines below report that a container exceeded its memory."""
-        below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
+        """Add the exit code from YARN's diagnostics on the lines below, or mark a container that exceeded its memory."""
+        below = [text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS)]
         diagnostics = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
         found = classify([diagnostics], "flink")
         if found is not None and found.kind == "out-of-memory":
             row["event"], row["cause"] = Event.RESOURCE_FAILURE.value, diagnostics
+            return
+        ended = next((text for text in below if _EXIT_CODE.match(text) is not None), None)
+        if ended is not None:
+            row["cause"] = " ".join(filter(None, (row.get("cause"), ended)))
 
     def _add_crash(self, record: Record, row: dict[str, Any]) -> None:
         """Add the signal that ended a JVM, and the problematic frame, from the comment lines below."""
@@ -507,7 +511,7 @@ class Reader:
         if trace.cause is not None:
             bare = len(trace.chain) > 1 and not message_of(trace.cause)
             cause = with_context(trace.chain, -1) if bare else trace.cause
-            row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or cause
+            row["cause"] = _decisive_with_context(trace.chain) if of_spark else cause
         if (row.get("cause") or "").startswith(OF_THE_JVM):
             row["cause"] = python_error(lines) or row["cause"]
         extra = _trace_fields(row, trace, lines, of_spark=of_spark)
@@ -625,6 +629,7 @@ _NOT_FINALIZED: Final = "checkpoint-not-finalized"
 _OF_SPARK: Final = (Event.SPARK_INCIDENT, Event.SPARK_QUERY, Event.SPARK_OUTPUT)
 # Records of a job or checkpoint whose exception contains the subtask.
 _NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
+_EXIT_CODE: Final = re.compile(r"Exit code: -?[1-9]")  # in YARN's diagnostics
 _STRUCTURE_LINE = re.compile(
     r"(?:Container: (?P<container>container_\S+) on (?P<node>\S+)"
     r"|End of LogType: ?(?P<ended>[^\s.][^\s]*?)\.?(?:\s.*)?$"
@@ -633,6 +638,15 @@ _STRUCTURE_LINE = re.compile(
 )
 _SECTION_BEGINS: Final = ("Container: ", "LogType:", "End of LogType:", "==> ")
 _PORT = re.compile(r"[_:]\d{1,5}$")
+
+
+def _decisive_with_context(chain: Sequence[str]) -> str | None:
+    """Return the decisive exception of a Spark chain, with the message around it if the exception alone is vague."""
+    decisive = decisive_exception(chain)
+    if decisive is None:
+        return None
+    above = chain[: chain.index(decisive)] if decisive in chain else chain[:-1]
+    return with_context((*above, decisive), len(above))
 
 
 def _trace_fields(

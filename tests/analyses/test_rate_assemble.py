@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.rate.assemble import UserSettings, assemble
+from flowdiag.analyses.rate.assemble.batches import traced_batches
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Work
 
 from . import rate_workbench as w
@@ -168,3 +169,20 @@ def test_a_few_late_triggers_do_not_represent_the_others(ends: list[int]) -> Non
     app = falling_behind(ends)
     assert w.codes(app) == []
     assert w.verdict(app) != "healthy" or not app.queries
+
+
+def test_the_input_of_the_estimators_shows_the_batches() -> None:
+    traces = [
+        {
+            "template": template,
+            "source": 0,
+            "offset": offset,
+            "fields": {"time": "21011", "elements": "8", "processing": "9811", "scheduling": delay},
+        }
+        for offset, (template, delay) in enumerate(
+            [("pid-input", "200"), ("pid-input", "200"), ("pid-created", "1"), ("pid-input", "-1")]
+        )
+    ]
+    (batch,) = traced_batches(traces)
+    names = ("batch", "submission", "start", "end", "processing", "scheduling", "completed")
+    assert [batch[name] for name in names] == [11000, 11000, 11200, 21011, 9811, 200, True]

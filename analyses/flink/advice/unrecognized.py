@@ -30,6 +30,22 @@ def restarts_of(incidents: Sequence[Incident]) -> list[Incident]:
     return [one for one in incidents if one.kind == _RESTART]
 
 
+def open_errors(jobs: Sequence[h.JobFacts], incidents: Sequence[Incident]) -> list[Incident]:
+    """Return the exceptions logged at ERROR after which the input does not show that a job continued or ended."""
+    changes = [one.time_us for one in incidents if one.kind in _LIFE and one.time_us is not None]
+    last = max(changes, default=0)
+    return [
+        one
+        for one in incidents
+        if _is_candidate(one)
+        and is_failure(one)
+        and "exception" in one.text
+        and one.text.get("level") in ("ERROR", "FATAL")
+        and (one.time_us or 0) > last
+        and not any(isinstance(job, h.Job) and job.completed_after(one.time_us) for job in jobs)
+    ]
+
+
 def failures_of(job: h.Job, before_s: float) -> list[Incident]:
     """Return the failures of a job that no other rule explains.
 

@@ -20,6 +20,9 @@ In the logs of a job, errors are often handled. The rule then reports a failure 
 above, and the job or a task failed within `before` after it. It ignores the consequences of other failures, such
 as canceled tasks, closed connections and stopped processes.
 
+If no rule finds anything, an exception at ERROR also counts if the input shows no completed checkpoint and no
+change of the job's state after it.
+
 A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it.
 
 A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, exit codes and failed
@@ -85,15 +88,17 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognized) -> h.Iterator[h.
 def judge_rest(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """Report each kind of failure in a fragment, even if another rule would report it, given more input.
 
-    Even a consequence of another failure is better than no finding.
+    Even a consequence of another failure is better than no finding. If the job ran, only the errors count after which
+    the input shows no sign that the job continued.
     """
     common = getattr(facts, "common", facts)
     jobs = h.jobs_of(common)
-    if any(u.shows_life(job) for job in jobs):
-        return
     incidents = [one for job in jobs for one in job.incidents]
     incidents += [one for one in common.incidents if one not in incidents]
-    failures = [one for one in incidents if u.is_failure(one)] or u.restarts_of(incidents)
+    if any(u.shows_life(job) for job in jobs):
+        failures = u.open_errors(jobs, incidents)
+    else:
+        failures = [one for one in incidents if u.is_failure(one)] or u.restarts_of(incidents)
     own = [one for one in failures if one.kind != "repeated-failure"]
     occurrences = map(u.occurrence_of, own or failures)
     for group in failure_groups(occurrences)[:GROUPS]:

@@ -8,4 +8,4 @@ SELECT 'incident' AS what, event, template, source, offset, owner, time_us, role
 FROM {events}
 WHERE event IN ({incidents})
   OR event = 'task_state' AND to_state = 'FAILED'
-  OR event = 'asynchronous_part' AND (level <> 'DEBUG' OR cause IS NOT NULL)
+  OR event = 'asynchronous_part' AND duration_ms IS NULL AND (level <> 'DEBUG' OR cause IS NOT NULL)

@@ -43,6 +43,31 @@ def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | Non
     return (common if common * 4 >= usual else usual), "observed"
 
 
+def traced_batches(traces: Iterable[Row]) -> list[Row]:
+    """Return a row for each batch in the estimators' input. Their submission stands for the batch time.
+
+    All estimators of an application receive the same delays.
+    """
+    found: dict[int, Row] = {}
+    for row in traces:
+        texts = [field_of(row, name) for name in ("time", "processing", "scheduling")]
+        if row.get("template") == "pid-input" and all(text.isdecimal() for text in texts):
+            end, processing, scheduling = map(int, texts)
+            submission = end - processing - scheduling
+            found[end] = {
+                "batch": submission,
+                "submission": submission,
+                "start": end - processing,
+                "end": end,
+                "processing": processing,
+                "scheduling": scheduling,
+                "completed": True,
+                "origins": ["log"],
+                "ref": {"source": row["source"], "offset": row["offset"]},
+            }
+    return sorted(found.values(), key=lambda row: int(row["batch"]))
+
+
 def batches_of(
     rows: Iterable[Row],
     stages: Mapping[int, StageLoad],

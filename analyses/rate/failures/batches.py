@@ -171,6 +171,13 @@ def retried_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h
     )
 
 
+def _executor_of(records: list[h.Record]) -> str | None:
+    """Return the executor and host of all these failures, or None if they differ or are unknown."""
+    places = {(record.fields.get("executor"), record.host) for record in records}
+    executor, host = places.pop()
+    return f"executor {executor} on {host}" if executor and host and not places else None
+
+
 def _exception_finding(
     assessed: h.AssessedApplication,
     records: list[h.Record],
@@ -189,7 +196,12 @@ def _exception_finding(
         "explain": " ".join(
             filter(
                 None,
-                (exceptions.process_note(found), explain, outcome, origin_note(records[-1].fields)),
+                (
+                    exceptions.process_note(found),
+                    explain,
+                    outcome,
+                    origin_note(records[-1].fields, _executor_of(records)),
+                ),
             )
         ),
         "why": f"{failed}: {error}",

@@ -17,8 +17,8 @@ the executors in the logs, or else from `local[N]`. Empty batches need no core, 
 completed before the application stopped.
 
 Otherwise, the rule looks for `Initial job has not accepted any resources`, which Spark repeats every 15 seconds.
-If a batch or trigger ended after the last of these lines, the finding is a note about a slow start. Otherwise the
-finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` explains why executors are missing.
+If a batch or trigger ended, or an executor registered, after the last of these lines, the finding is a note about a
+slow start. Otherwise the finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` explains why executors are missing.
 
 What to do
 ----------
@@ -123,7 +123,8 @@ def _refused_finding(assessed: h.AssessedApplication, refused: list[h.Record]) -
         "cause": "no-core-left",
         "rank": h.Rank.FATAL,
     }
-    if any(end > last for end in ends_us(app)):
+    registered = (record.time_us or 0 for record in app.incidents_of("executor-registered"))
+    if any(time > last for time in (*ends_us(app), *registered)):
         outcome = {
             "severity": h.Severity.INFO,
             "state": h.State.RECOVERED,
