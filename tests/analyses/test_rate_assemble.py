@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.rate.assemble import UserSettings, assemble
-from flowdiag.analyses.rate.assemble.batches import traced_batches
+from flowdiag.analyses.rate.assemble.batches import batch_rows
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Work
 
 from . import rate_workbench as w
@@ -183,6 +183,6 @@ def test_the_input_of_the_estimators_shows_the_batches() -> None:
             [("pid-input", "200"), ("pid-input", "200"), ("pid-created", "1"), ("pid-input", "-1")]
         )
     ]
-    (batch,) = traced_batches(traces)
+    (batch,) = batch_rows((), traces)
     names = ("batch", "submission", "start", "end", "processing", "scheduling", "completed")
     assert [batch[name] for name in names] == [11000, 11000, 11200, 21011, 9811, 200, True]

@@ -12,10 +12,10 @@ from types import MappingProxyType
 
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate.assemble.batches import (
+    batch_rows,
     batches_of,
     interval_of,
     outputs_of,
-    traced_batches,
 )
 from flowdiag.analyses.rate.assemble.late import (
     ended_overload,
@@ -126,8 +126,7 @@ def _application(
     }
     about = singles[Event.SPARK_APPLICATION]
     settings = _settings(singles[Event.SPARK_SETTINGS], user)
-    raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
-    raw = raw or traced_batches(singles[Event.SPARK_PID])
+    raw = batch_rows(kinds.get("batch", ()), singles[Event.SPARK_PID])
     interval, interval_from = interval_of(about, raw)
     tasks = _open_tasks(kinds.get("task", ()))
     batches = batches_of(raw, by_batch, work, tasks, singles, interval)

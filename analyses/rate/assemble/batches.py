@@ -43,12 +43,14 @@ def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | Non
     return (common if common * 4 >= usual else usual), "observed"
 
 
-def traced_batches(traces: Iterable[Row]) -> list[Row]:
-    """Return a row for each batch in the estimators' input. Their submission stands for the batch time.
+def batch_rows(rows: Sequence[Row], traces: Iterable[Row]) -> list[Row]:
+    """Return the rows of the batches in order. Without any, return one per batch in the estimators' input.
 
-    All estimators of an application receive the same delays.
+    All estimators of an application receive the same delays. The submission of a batch then stands for its time.
     """
     found: dict[int, Row] = {}
+    if rows:
+        return sorted(rows, key=lambda row: int(row["batch"]))
     for row in traces:
         texts = [field_of(row, name) for name in ("time", "processing", "scheduling")]
         if row.get("template") == "pid-input" and all(text.isdecimal() for text in texts):
