@@ -75,12 +75,15 @@ class StageLoad:
 class Work:
     """The Spark jobs of a batch or trigger.
 
-    `busy_ms` is the sum of their durations, even if they overlap. It is None if a job has no end.
+    `busy_ms` is the sum of their durations, even if they overlap. It is None if a job has no end. `cause` is the error
+    of the last of the `failed` jobs.
     """
 
     jobs: int
     busy_ms: int | None
     start_ms: int | None = None  # start of the first job
+    failed: int = 0
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

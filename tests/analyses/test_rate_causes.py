@@ -509,6 +509,58 @@ def test_unrelated_failures_are_ignored() -> None:
     assert troubles(w.application(batches, incidents=(other,))) == ()
 
 
+NO_PRICE = "Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times\nZeroDivisionError: no price"
+
+
+@pytest.mark.parametrize(
+    ("cause", "titles"),
+    [
+        (NO_PRICE, ["2 jobs of query orders failed, and the code caught the exception"]),
+        ("Job 3 cancelled part of cancelled job group 7f", []),
+    ],
+)
+def test_failed_jobs_of_completed_triggers_were_caught(cause: str, titles: list[str]) -> None:
+    def work(number: int) -> Work:
+        failed = int(number in (2, 4))
+        return Work(jobs=1, busy_ms=900, failed=failed, cause=cause if failed else None)
+
+    triggers = [w.trigger(n, 1000, work=work(n)) for n in range(9)]
+    findings = found(w.application(queries=(w.query(triggers),)), "RT103")
+    assert [finding.title.partition(":")[0] for finding in findings] == titles
+
+
+@pytest.mark.parametrize(
+    ("stages", "title", "severity"),
+    [
+        ("3", "1 job of query orders failed, and the code caught the exception", "warning"),
+        ("8", "1 task failed, and a retry succeeded", "info"),
+    ],
+)
+def test_a_task_of_an_aborted_job_was_not_retried(stages: str, title: str, severity: str) -> None:
+    failed = w.record(
+        "task-lost", at=4_500, cause="ZeroDivisionError: no price", stage="3", task_id="7"
+    )
+    aborted = w.record("job-given-up", at=4_600, stage=stages, times="1")
+    triggers = [w.trigger(n, 1000) for n in range(9)]
+    app = w.application(queries=(w.query(triggers),), incidents=(failed, aborted))
+    (finding,) = found(app, "RT103")
+    assert (finding.title.partition(":")[0], finding.severity) == (title, severity)
+
+
+@pytest.mark.parametrize(("other", "cause"), [("orders-us", "two-writers"), ("orders", None)])
+def test_a_query_that_stops_a_query_with_another_name_shares_its_checkpoint(
+    other: str, cause: str | None
+) -> None:
+    started = [
+        replace(w.record(kind="spark_query", at=n, what="started", run_id=str(n)), name=name)
+        for n, name in enumerate(("orders", other))
+    ]
+    query = w.query([w.trigger(n, 500) for n in range(9)], events=tuple(started))
+    stopped = w.record("run-replaced", at=1, id="q", run_id="0")
+    findings = found(w.application(queries=(query,), incidents=(stopped,)), "RT103")
+    assert [finding.cause for finding in findings] == ([cause] if cause else [])
+
+
 def test_receivers_are_compared_by_bytes_without_record_counts() -> None:
     batches = [replace(b, records=None, streams=()) for b in late_batches()]
 

@@ -119,9 +119,7 @@ def _application(
         if row.get("run_id")
     }
     work = {
-        (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
-            jobs=row["jobs"], busy_ms=row.get("busy"), start_ms=row.get("start")
-        )
+        (row.get("batch"), row.get("run_id"), row.get("batch_id")): _work_of(row)
         for row in kinds.get("work", ())
     }
     about = singles[Event.SPARK_APPLICATION]
@@ -175,6 +173,16 @@ def _application(
         last_us=last_us,
         origins=_origins(raw, about),
         damaged=damaged,
+    )
+
+
+def _work_of(row: Row) -> Work:
+    return Work(
+        jobs=row["jobs"],
+        busy_ms=row.get("busy"),
+        start_ms=row.get("start"),
+        failed=row.get("failed") or 0,
+        cause=row.get("cause"),
     )
 
 

@@ -58,22 +58,58 @@ def _is_retried(record: Record, retries: Mapping[tuple[str | None, str | None], 
     return retries.get(_task_of(record), -1) >= (record.time_us or 0)
 
 
+def handled_failures(app: ApplicationFacts) -> list[Record]:
+    """Return the exceptions of jobs that failed, although their trigger completed: its code caught the exception.
+
+    They come from the log, with the tasks of jobs that Spark aborted. Without them, they come from the event log, with
+    one record per failed job.
+    """
+    given_up = {record.fields.get("stage") for record in app.incidents_of("job-given-up")}
+    last = _last_end_us(app)
+    logged = [
+        record
+        for record in _task_exceptions(app)
+        if record.fields.get("stage") in given_up and (record.time_us or last) < last
+    ]
+    return logged or [
+        Record(
+            kind="spark_job",
+            template=None,
+            time_us=trigger.time_us,
+            name=query.name,
+            cause=trigger.work.cause,
+            ref=trigger.ref,
+        )
+        for query in app.queries
+        for trigger in query.triggers
+        if trigger.work is not None and trigger.work.failed
+        if trigger.work.cause and not harmless_failure(trigger.work.cause)
+        for _ in range(trigger.work.failed)
+    ]
+
+
 def retried_tasks(app: ApplicationFacts) -> list[Record]:
     """Return the task exceptions after which a retry succeeded, or batches or triggers completed."""
+    last, retries = _last_end_us(app), _last_retries(app)
+    handled = {record.ref for record in handled_failures(app)}
+    return [
+        record
+        for record in _task_exceptions(app)
+        if ((record.time_us or last) < last and not str(record.cause).startswith("ExecutorLost"))
+        or _is_retried(record, retries)
+        if record.ref not in handled
+    ]
+
+
+def _last_end_us(app: ApplicationFacts) -> int:
+    """Return the end of the last successful batch or trigger, or 0."""
     ends = [(batch.end_ms or 0) * 1000 for batch in app.completed if not batch.failed_outputs]
     ends += [
         trigger.time_us + (trigger.duration_ms or 0) * 1000
         for query in app.queries
         for trigger in query.triggers
     ]
-    last = max(ends, default=0)
-    retries = _last_retries(app)
-    return [
-        record
-        for record in _task_exceptions(app)
-        if ((record.time_us or last) < last and not str(record.cause).startswith("ExecutorLost"))
-        or _is_retried(record, retries)
-    ]
+    return max(ends, default=0)
 
 
 def _task_exceptions(app: ApplicationFacts) -> Iterator[Record]:

@@ -156,6 +156,23 @@ def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.
     )
 
 
+def handled_failures(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
+    """Return the finding about failed jobs whose exception the application caught."""
+    jobs = len({record.fields.get("stage", number) for number, record in enumerate(records)})
+    error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 400)
+    named = {query.label for query, _ in assessed.queries}
+    of = f" of {named.pop()}" if len(named) == 1 else ""
+    return _exception_finding(
+        assessed,
+        records,
+        f"{h.fmt.plural(jobs, 'job')}{of} failed, and the code caught the exception",
+        error,
+        "Spark counts the batch as done, because the function of the batch ended without an exception. Check whether "
+        "the code writes these records again.",
+        severity=h.Severity.WARNING,
+    )
+
+
 def retried_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
     """Return the finding about task exceptions after which a retry succeeded."""
     tasks = len({record.fields.get("task_id") for record in records})

@@ -72,6 +72,33 @@ def failed_query(
     )
 
 
+def shared_checkpoint(
+    assessed: h.AssessedApplication, query: h.QueryFacts
+) -> h.Iterator[h.Finding]:
+    """Yield the finding about a query that a query with another name replaced, because both use one checkpoint."""
+    started = [record for record in query.events_of("started") if record.name]
+    names = [*dict.fromkeys(record.name or "" for record in started)]
+    replaced = [r for r in assessed.app.incidents_of("run-replaced") if r.fields["id"] == query.id]
+    if len(names) < 2 or not replaced:
+        return
+    first, last = names[0], names[-1]
+    yield h.query_finding(
+        assessed,
+        query,
+        severity=h.Severity.CRITICAL,
+        title=f"The start of query {last} stopped query {first}: both use the same checkpoint location",
+        explain=f"Query {first} no longer runs. Query {last} continues at the offsets of {first}, so it skips the rows "
+        "before them.",
+        why=f"uses the checkpoint location of query {first}, which it stopped",
+        cause="two-writers",
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=replaced[0].time_us,
+        count=len(replaced),
+        evidence=h.evidence_of([*replaced, *started]),
+        actions=h.remedies("two-writers", assessed.app),
+    )
+
+
 def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: int) -> str:
     """Return a sentence about the queries that continued after this query ended, or an empty string.
 

@@ -22,7 +22,9 @@ failed batch. The finding is then critical and quotes the deepest meaningful cau
 
 Queries: termination events with an exception, from the event log, the listener or the driver's log, and
 pasted exceptions without a batch. Each run counts once. Stopped queries and canceled jobs do not count. A query
-has recovered if it completes `worked` triggers after the last exception.
+has recovered if it completes `worked` triggers after the last exception. If a job of a trigger failed, but the
+trigger completed, the code of the batch caught the exception. The finding is then a warning, because the records may
+be lost. Two query names with one ID share a checkpoint location if the start of one stops the other.
 
 Log fragments without an application, batch or query: the rule counts exceptions of tasks. The finding is critical
 if Spark aborted the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded. In
@@ -80,9 +82,18 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     if not printed:
         yield from _exceptions(assessed, failed_query=any(ended.values()))
     for query, _ in assessed.queries:
+        yield from queries.shared_checkpoint(assessed, query)
         if ended[query.id]:
             yield queries.failed_query(assessed, query, ended[query.id], worked=limits.worked)
-    if not failed and not any(ended.values()) and (retried := h.batches.retried_tasks(app)):
+    if not failed and not any(ended.values()):
+        yield from _survived_failures(assessed)
+
+
+def _survived_failures(assessed: h.AssessedApplication) -> h.Iterator[h.Finding]:
+    """Yield the findings about failures that ended no batch and no query."""
+    if handled := h.batches.handled_failures(assessed.app):
+        yield batches.handled_failures(assessed, handled)
+    if retried := h.batches.retried_tasks(assessed.app):
         yield batches.retried_tasks(assessed, retried)
 
 

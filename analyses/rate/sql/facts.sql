@@ -31,7 +31,8 @@ WITH selected AS (
   FROM selected GROUP BY app, epoch_ms
 ), work AS (
   SELECT app, batch, run_id, batch_id, count(*) AS jobs,
-    IF(count(end) = count(*), sum(end - start), NULL) AS busy, min(start) AS start
+    IF(count(end) = count(*), sum(end - start), NULL) AS busy, min(start) AS start,
+    count_if(failed) AS failed, max_by(cause, job) FILTER (WHERE failed) AS cause
   FROM {jobs} WHERE batch IS NOT NULL OR run_id IS NOT NULL
   GROUP BY app, batch, run_id, batch_id
 ), blocks AS (
