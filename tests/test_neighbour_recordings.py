@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.model.finding import Verdict
 
 from .archives import unpacked
 from .measured import Recorded
@@ -175,3 +176,25 @@ def test_one_output_of_kafkas_tool_shows_an_open_transaction(
     report = recorded(*(files / part for part in parts), single, topics=TOPICS).report("queues")
     assert causes_of([report]) == ["open-transaction"]
     assert [flow.side for flow in report.data.flow or ()] == ["source"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "part", "verdict", "causes"),
+    [
+        # The job was cancelled, but no record had moved for a minute.
+        ("hanging-transaction", "logs", Verdict.INCONCLUSIVE, []),
+        # A source that reads nothing does not refresh its own lag.
+        ("locked-table", "logs", Verdict.DEGRADED, ["slow-operator"]),
+        ("locked-table", "collected", Verdict.DEGRADED, ["slow-database"]),
+    ],
+)
+def test_a_job_in_which_no_record_moves_is_not_healthy(
+    scenario: str,
+    part: str,
+    verdict: Verdict,
+    causes: list[str],
+    recorded: Callable[..., Recorded],
+) -> None:
+    files = unpacked(ROOT / "1.20.5" / scenario)
+    report = recorded(files / part, topics=("queues",)).report("queues")
+    assert (report.summary.verdict, causes_of([report])) == (verdict, causes)

@@ -64,6 +64,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "storage-read-only": ("storage-failure", ("read-only",)),
     "storage-throttled": ("storage-failure", ("throttled",)),
     "file-missing": ("storage-failure", ("missing",)),
+    "upload-missing": ("storage-failure", ("upload",)),
     "storage-failure": ("storage-failure", ("fix-error",)),
     "service-unreachable": ("service-unreachable", ()),
     "connections-used-up": ("no-connection-left", ()),

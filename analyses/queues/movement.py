@@ -39,6 +39,17 @@ def standstill_of(job: JobQueues) -> Standstill | None:
     return standstill_in({key: each for key, each in steps.items() if each}, job.topology, still)
 
 
+def time_without_records_us(job: JobQueues, task: str) -> int:
+    """Return how long no record counter of a task has increased at the end of the metrics."""
+    flows = [
+        flow
+        for flow in job.flows
+        if flow.task == task and flow.name in ("numRecordsIn", "numRecordsOut") and flow.points
+    ]
+    since = [us for flow in flows if (us := flow.constant_since_us) is not None]
+    return max(flow.points[-1].until_us for flow in flows) - max(since) if since else 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
     """The period at the end of the metrics in which a task emits nothing although it receives records.

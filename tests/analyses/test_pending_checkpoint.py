@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, checkpoint_never_completes
+from flowdiag.analyses.checkpoints.rules import (
+    checkpoint_culprit,
+    checkpoint_never_completes,
+    slow_checkpoint,
+)
 from flowdiag.analyses.flink.job import ClusterFacts, SubtaskCheckpoint, SubtaskLoad
 from flowdiag.analyses.model.finding import Finding, Inconclusive, Severity
 
@@ -12,16 +16,21 @@ from .judged import results_of
 from .workbench import SECOND, Bench
 
 
-def hanging(lasts_s: float, *, moving: bool = False, takes_s: float = 1.0) -> ClusterFacts:
+def hanging(
+    lasts_s: float, *, moving: bool = False, takes_s: float = 1.0, then_s: tuple[float, ...] = ()
+) -> ClusterFacts:
     """Return a job whose `enrich (1/4)` has not acknowledged the checkpoint in progress.
 
     Args:
         lasts_s: age of the checkpoint.
         moving: whether the subtask still processes records.
-        takes_s: duration of the earlier checkpoints.
+        takes_s: duration of the first five checkpoints.
+        then_s: durations of further checkpoints.
     """
     job = Bench(interval_s=10)
     job.completes(5, lasted_s=takes_s)
+    for each_s in then_s:
+        job.completes(1, lasted_s=each_s)
     (last,) = job.in_flight()
     begun = last.triggered_us or 0
     for task, index in job.everyone():
@@ -62,6 +71,22 @@ def hanging(lasts_s: float, *, moving: bool = False, takes_s: float = 1.0) -> Cl
 def found(rule: object, facts: ClusterFacts) -> Finding | None:
     results = results_of(rule, facts)  # type: ignore[arg-type]
     return results[0] if results and isinstance(results[0], Finding) else None
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "title"),
+    [
+        (
+            27,
+            "3 of 3 checkpoints took 7.5 s or longer, up to 27 s; the interval is 10 s (configured)",
+        ),
+        (3, None),
+        (160, None),  # CP106 reports it
+    ],
+)
+def test_a_checkpoint_in_progress_is_slow_from_its_age(lasts_s: float, title: str | None) -> None:
+    slow = found(slow_checkpoint.RULE, hanging(lasts_s, moving=True, then_s=(12, 12)))
+    assert (slow.title if slow else None) == title
 
 
 def test_the_time_of_the_last_tick_shows_its_age_and_the_culprit() -> None:

@@ -55,6 +55,7 @@ _WORDS: Final = {
     "storage-read-only": "is not writable",
     "storage-throttled": "throttles",
     "file-missing": "lacks a file or directory",
+    "upload-missing": "no longer has a multipart upload",
     "service-unreachable": "cannot be reached",
 }
 

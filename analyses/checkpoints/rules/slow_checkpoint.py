@@ -21,7 +21,8 @@ The rule reports slow checkpoints if there are at least `checkpoints` of them an
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. The last two are enough if each took at
 least `long` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
 last slow checkpoints (up to twice `checkpoints`) therefore also count if they took at least `burst-share` of the
-time since the first of them began. The rule also reports durations that keep rising: each of the last `climb`
+time since the first of them began. A checkpoint in progress at the end of the input counts with its age, until
+CP106 reports it as overdue. The rule also reports durations that keep rising: each of the last `climb`
 checkpoints took longer than the previous checkpoint, and the last one reached `timeout-share` of the timeout. For
 rising durations, checkpoints right after a start count too.
 
@@ -57,6 +58,7 @@ from flowdiag.analyses.checkpoints.detect.durations import (
     upper_median,
     with_duration,
 )
+from flowdiag.analyses.checkpoints.pending import pending
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
 
@@ -111,6 +113,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
     limit_ms = _limit_ms(job, limits)
     timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True
+    timed += _slow_so_far(job, timed, limit_ms)
     end = (limits.checkpoints, limits.burst_share, limits.long)
     if not slow_at_the_end(timed, limit_ms, *end):
         climbing = rising_checkpoints(job, limits.climb, far)
@@ -123,6 +126,19 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         passing = not at_the_end and share < limits.burst_share
         passing = passing and max(map(lasted_ms, slow)) < far
         yield h.replace(finding, severity=h.Severity.INFO) if passing else finding
+
+
+def _slow_so_far(job: h.Job, timed: list[h.Checkpoint], limit_ms: float) -> list[h.Checkpoint]:
+    """Return the checkpoint in progress, with its age as its duration, if it is slow but not overdue."""
+    completed = [c for c in job.in_order if c.status is h.Status.COMPLETED and not c.is_savepoint]
+    found = pending(job)
+    # The first checkpoints after a start do not count.
+    if found is None or timed[-1:] != completed[-1:]:
+        return []
+    if not limit_ms <= found.age_ms < found.limit_ms():
+        return []
+    age_ms = round(found.age_ms)
+    return [h.replace(found.checkpoint, duration_ms=age_ms, ended_us=found.until_us)]
 
 
 def _limit_ms(job: h.Job, limits: Limits) -> float:
@@ -141,7 +157,11 @@ def _finding(
     interval, timeout = job.interval_ms, job.timeout_ms or h.DEFAULT_TIMEOUT_MS
     median, longest = upper_median(lasted_ms(c) for c in timed), max(lasted_ms(c) for c in timed)
     size = upper_median(c.bytes for c in slow)
-    over = f"{len(timed)} completed, without savepoints and warm-up"
+    in_flight = timed[-1].status is h.Status.IN_FLIGHT
+    one, many = (
+        ("checkpoint", "checkpoints") if in_flight else ("completed checkpoint", "completed")
+    )
+    over = f"{len(timed)} {many}, without savepoints and warm-up"
     numbers = (
         ("slow-checkpoints", len(slow), "checkpoints", None, over),
         ("median-duration", median, "ms", limit_ms),
@@ -158,7 +178,7 @@ def _finding(
         slow,
         among=timed,
         ongoing=at_the_end,
-        title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} took "
+        title=f"{len(slow)} of {h.fmt.plural(len(timed), one)} took "
         f"{h.fmt.duration(limit_ms)} or longer, up to {h.fmt.duration(longest)}; {against}",
         explain=h.text("CP104.median", median=h.fmt.duration(median))
         + (h.text("CP104.size", size=h.fmt.size(size)) if size is not None else "")

@@ -11,11 +11,13 @@ from typing import Final, Literal
 from flowdiag.analyses.flink.helpers import measurement
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load
+from flowdiag.analyses.flink.tasks.standstill import LEAST_US
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite
 from flowdiag.analyses.neighbours.facts import Lag
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample
 from flowdiag.analyses.queues.loads import loads_in
+from flowdiag.analyses.queues.movement import time_without_records_us
 from flowdiag.analyses.queues.proof import evidence_in
 from flowdiag.analyses.queues.starts import NEAR_START_US
 
@@ -404,9 +406,10 @@ BLOCKED: Final = 0.9
 def stays_short(trend: Trend, job: JobQueues, behind_s: float) -> bool:
     """Return whether a lag neither grows nor takes `behind_s` seconds or more to read since the middle of the input.
 
-    A backlog at the start does not count.
+    A backlog at the start does not count. A source that reads nothing does not refresh its own number of waiting records.
     """
-    blocked = any(
+    still_us = time_without_records_us(job, trend.of)
+    blocked = still_us >= LEAST_US or any(
         load.key.task == trend.of and (load.back_pressured or 0.0) >= BLOCKED
         for load in loads_in(job).values()
     )

@@ -101,12 +101,12 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
         found.setdefault(finding.subject, finding)
     if not back_pressured and (paused := lasting_pause(job, limits.seconds)):
         yield _paused_source_finding(job, paused)
-    elif found or back_pressured or h.has_ended(job):
+    elif found or back_pressured:
         yield from found.values()
     elif (still := h.standstill_of(job)) is not None and not h.works_or_waits(job):
         reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))
         yield h.Inconclusive(reason=reason, checks=("consumer-lag", "thread-dump"), job=job.job.key)
-    else:
+    elif not h.has_ended(job):
         yield from _without_output(job, limits)
 
 
