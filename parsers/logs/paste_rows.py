@@ -316,9 +316,15 @@ def _shorten_cause(cause: str) -> str:
     return cause[:CAUSE_CHARACTERS]
 
 
+_ENDED_IN_PROCESS: Final = {
+    ("application", "spark-executor"): "process",
+    ("task", "spark-driver"): "",
+}
+
+
 def _ended_process(ended: str, process: str | None) -> str:
-    """Return what a failure ended. The main thread of an executor ends the process, not the application."""
-    return "process" if (ended, process) == ("application", "spark-executor") else ended
+    """Return what a failure ended. The main thread of an executor ends no application, and the driver runs no tasks."""
+    return _ENDED_IN_PROCESS.get((ended, process or ""), ended)
 
 
 def _follows(one: Pasted, cause: str) -> bool:

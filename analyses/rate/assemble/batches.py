@@ -48,9 +48,9 @@ def batch_rows(rows: Sequence[Row], traces: Iterable[Row]) -> list[Row]:
 
     All estimators of an application receive the same delays. The submission of a batch then stands for its time.
     """
-    found: dict[int, Row] = {}
     if rows:
         return sorted(rows, key=lambda row: int(row["batch"]))
+    found: dict[int, Row] = {}
     for row in traces:
         texts = [field_of(row, name) for name in ("time", "processing", "scheduling")]
         if row.get("template") == "pid-input" and all(text.isdecimal() for text in texts):

@@ -108,7 +108,7 @@ def _exception_findings(job: h.JobStarts) -> h.Iterator[h.Finding]:
         yield h.start_finding(
             job,
             ongoing=True,
-            title=f"The job does not run: {CAUSES[cause].meaning}: {without_package(text)}",
+            title=f"{h.fmt.capital(CAUSES[cause].meaning)}: {without_package(text)}",
             why=text,
             cause=cause,
             rank=h.Rank.ROOT_CAUSE,
