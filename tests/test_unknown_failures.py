@@ -664,3 +664,22 @@ def test_a_sentence_explains_or_reports_an_exception(
     text: str, reported: bool, tmp_path: Path
 ) -> None:
     assert ("no price" in texts(rows_of(f"{text}\n", tmp_path / "paste"))) == reported
+
+
+@pytest.mark.parametrize("later", [True, False], ids=["tasks run on", "the log ends"])
+def test_an_error_that_the_code_of_a_task_handles_is_a_note(
+    later: bool, tmp_path: Path, spark: SparkSession
+) -> None:
+    logs = unpacked(FIXTURES / "recordings" / "flink" / "1.20.5" / "healthy") / "logs"
+    lines = (logs / "flink-flink-taskexecutor-0-worker-1.log").read_text().splitlines()
+    dated = (n for n, line in enumerate(lines) if re.match(r"\d{4}-\d\d-\d\d \d\d:", line))
+    place = next(n for n in dated if n > len(lines) // 2)
+    error = [
+        f"{lines[place][:23]} ERROR com.acme.orders.Enricher [] - could not parse order 17",
+        'java.lang.NumberFormatException: For input string: "x1"',
+        "\tat com.acme.orders.Enricher.map(Enricher.java:31)",
+    ]
+    text = "\n".join([*lines[:place], *error, *(lines[place:] if later else [])])
+    found = [f for f in report_on(text, tmp_path, spark).findings if "NumberFormat" in f.title]
+    assert [finding.severity for finding in found] == (["info"] if later else ["warning"])
+    assert ("kept running" in found[0].explain) == later

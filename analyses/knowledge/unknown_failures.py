@@ -53,9 +53,11 @@ _ENDS: Final = {
 }
 _PERSISTS: Final = 3
 """A failure that occurs this often is not over, although the process continues."""
-_SURVIVED: Final = (
-    "It was logged below ERROR, and ordinary log lines follow: the process continued."
-)
+_SURVIVED: Final = {
+    "process": "It was logged below ERROR, and ordinary log lines follow: the process continued.",
+    "tasks": "The tasks in this process kept running after it.",
+}
+"""By the value of `survived`, what continued after a failure."""
 _MODEST: Final = (Severity.WARNING, "The text does not show whether anything ended because of it.")
 
 
@@ -98,7 +100,7 @@ class FailureGroup:
 
     @property
     def is_survived(self) -> bool:
-        """Whether the process continued after each of the few failures, which were logged below ERROR."""
+        """Whether the process, or its tasks, continued after each of the few failures."""
         return self.count < _PERSISTS and all(one.text.get("survived") for one in self.members)
 
     @property
@@ -185,7 +187,7 @@ class FailureGroup:
             if code.family != "http" or self.cause == UNRECOGNIZED  # a known cause is more precise
         ]
         effect = _ENDS.get(self.ended, _MODEST)[1]
-        parts.append(_SURVIVED if self.is_survived else effect)
+        parts.append(_SURVIVED[self.first.text["survived"]] if self.is_survived else effect)
         if self.cause == UNRECOGNIZED:
             parts.append("flowdiag has no remedy for this failure.")
         else:

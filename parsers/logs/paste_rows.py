@@ -99,7 +99,7 @@ def paste_rows(
         elif _is_undecided(pasted, found, written_by, failed=failed):
             row = _failure(pasted, found, written_by, source)
             if _is_survived(pasted, data):
-                row["fields"]["survived"] = "yes"
+                row["fields"]["survived"] = "process"
             yield row
         else:
             yield _row(pasted, found, written_by, source)

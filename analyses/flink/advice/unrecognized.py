@@ -19,6 +19,10 @@ from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
 
+OUTLIVED_US: Final = 10_000_000
+"""Minimum time from a handled failure to the end of the log. A task that fails logs it within a second."""
+
+
 def is_failure(one: Incident) -> bool:
     """Return whether an incident is a failure of the job or a process, rather than a failed request or election."""
     failed = one.kind in _FAILURES or "exception" in one.text
@@ -44,6 +48,22 @@ def open_errors(jobs: Sequence[h.JobFacts], incidents: Sequence[Incident]) -> li
         and (one.time_us or 0) > last
         and not any(isinstance(job, h.Job) and job.completed_after(one.time_us) for job in jobs)
     ]
+
+
+def outlived_by_tasks(facts: h.ClusterFacts, one: Incident) -> bool:
+    """Return whether tasks kept running for a while after a failure in their TaskManager's log: the code handled it.
+
+    A task that throws an exception logs at once that it failed.
+    """
+    at_us, ref = one.time_us, one.ref
+    ends = [p.last_us for p in facts.processes if ref is not None and p.source == ref.source]
+    if at_us is None or not ends or (ends[0] or 0) - at_us < OUTLIVED_US:
+        return False
+    jobs = [job for job in h.jobs_of(facts) if isinstance(job, h.Job)]
+    deployed = (each.deployed_us for job in jobs for each in job.attempts)
+    return any(us is not None and us < at_us for us in deployed) and not any(
+        job.crises for job in jobs
+    )
 
 
 def failures_of(job: h.Job, before_s: float) -> list[Incident]:
@@ -89,8 +109,11 @@ def groups_of(found: list[Incident], incidents: tuple[Incident, ...]) -> list[Fa
     return failure_groups(map(occurrence_of, found), reported)
 
 
-def occurrence_of(incident: Incident) -> Occurrence:
+def occurrence_of(incident: Incident, *, outlived: bool = False) -> Occurrence:
+    """Return a failure with its texts. `outlived` shows whether the tasks of its process kept running after it."""
     text = dict(incident.text)
+    if outlived and incident.kind == "failure":
+        text["survived"] = "tasks"
     if incident.kind == "process-stopped":
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
         of_cluster = text.get("template") == "fatal-cluster-error" and not of_task

@@ -23,7 +23,8 @@ as canceled tasks, closed connections and stopped processes.
 If no rule finds anything, an exception at ERROR also counts if the input shows no completed checkpoint and no
 change of the job's state after it.
 
-A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it.
+A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it. So is an exception
+in the log of a TaskManager if its tasks kept running for ten seconds or longer.
 
 A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, exit codes and failed
 snapshots count as well.
@@ -100,7 +101,9 @@ def judge_rest(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
     else:
         failures = [one for one in incidents if u.is_failure(one)] or u.restarts_of(incidents)
     own = [one for one in failures if one.kind != "repeated-failure"]
-    occurrences = map(u.occurrence_of, own or failures)
+    occurrences = (
+        u.occurrence_of(one, outlived=u.outlived_by_tasks(common, one)) for one in own or failures
+    )
     for group in failure_groups(occurrences)[:GROUPS]:
         yield _finding(jobs[0] if len(jobs) == 1 else UNKNOWN_JOB, group)
 
