@@ -112,9 +112,9 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"execution\.checkpointing\.data-inline-threshold", _flink_size),
     (r"state\.(backend|storage)\.fs\.memory-threshold", _flink_size),
     (r"state\.backend\.(incremental|local-recovery|rocksdb\.memory\.managed)", _boolean),
-    (r"state\.backend\.rocksdb\.(memory\.partitioned-index-filters|use-.*)", _boolean),
-    (r"state\.backend\.rocksdb\..*thread\.num", _whole(1)),
-    (r"state\.backend\.rocksdb\.writebuffer\.size", _flink_size),
+    (r"state\.backend\.(?:rocksdb|forst)\.(memory\.partitioned-index-filters|use-.*)", _boolean),
+    (r"state\.backend\.(?:rocksdb|forst)\..*thread\.num", _whole(1)),
+    (r"state\.backend\.(?:rocksdb|forst)\.writebuffer\.size", _flink_size),
     (r"state\.backend\.rocksdb\.manual-compaction\.min-interval", _flink_duration),
     (r"state\.backend(\.type)?", _words("hashmap", "filesystem", "rocksdb", "forst")),
     (

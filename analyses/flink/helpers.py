@@ -451,6 +451,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
     if remedy.option is not None:
         # A key with dots is the same in all versions, or not a Flink option.
         key = remedy.option if "." in remedy.option else option(remedy.option, version)
+        key = settings.key_in_store(key, setup) if key is not None else None
         if key is None:
             return None
     value = remedy.proposed
@@ -458,7 +459,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
         value = "failure-rate"
     proposed = write(key, value, version_of(version)) if key and value is not None else None
     return Action(
-        text=with_conditions(remedy.text, unknown),
+        text=settings.named_store(with_conditions(remedy.text, unknown), setup),
         option=key,
         proposed=proposed,
         unset=remedy.unset,

@@ -143,9 +143,34 @@ def setup_of(job: JobFacts) -> Setup:
     size = size_bytes(inlined.value) if inlined is not None else None
     return Setup(
         backend=backend_of(backend.value) if backend is not None else None,
+        forst=backend is not None and "forst" in backend.value.lower(),
         state_bytes=max(sizes, default=None),
         inlined_bytes=int(size) if size is not None else None,
     )
+
+
+_ROCKSDB: Final = "state.backend.rocksdb."
+_NOT_IN_FORST: Final = ("checkpoint.transfer.thread.num", "manual-compaction.min-interval")
+"""Options of RocksDB that ForSt lacks. It has the others that flowdiag proposes (`ForStOptions`, 2.3)."""
+
+
+def key_in_store(key: str, setup: Setup) -> str | None:
+    """Return the key of an option for the job's store, RocksDB or ForSt, or None if ForSt lacks the option.
+
+    >>> key_in_store("state.backend.rocksdb.thread.num", Setup(backend="rocksdb", forst=True))
+    'state.backend.forst.thread.num'
+    """
+    if not setup.forst or not key.startswith(_ROCKSDB):
+        return key
+    name = key.removeprefix(_ROCKSDB)
+    return None if name in _NOT_IN_FORST else f"state.backend.forst.{name}"
+
+
+def named_store(text: str, setup: Setup) -> str:
+    """Return a text about RocksDB with the name of the job's store. ForSt has the same structure and metrics."""
+    if not setup.forst:
+        return text
+    return text.replace("RocksDB", "ForSt").replace(_ROCKSDB, "state.backend.forst.")
 
 
 def knows_exponential(version: str | None) -> bool:

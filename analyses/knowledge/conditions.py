@@ -17,11 +17,13 @@ class Setup:
 
     Args:
         backend: the state backend: `heap` or `rocksdb` (including ForSt).
+        forst: whether it is ForSt, Flink's own variant of RocksDB (2.0 and later).
         state_bytes: the size of the largest completed checkpoint.
         inlined_bytes: the size up to which state is kept in the metadata itself.
     """
 
     backend: str | None = None
+    forst: bool = False
     state_bytes: int | None = None
     inlined_bytes: int | None = None
 

@@ -362,7 +362,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "maxOffsetsPerTrigger": COUNT,
     "minPartitions": COUNT,
 }
-"""The type of each option, by its newest key."""
+"""The type of each option, by its newest key. An option of ForSt has the type of the same option of RocksDB."""
 
 
 def type_of(option: str, version: Version | None = None) -> OptionType | None:
@@ -378,7 +378,7 @@ def type_of(option: str, version: Version | None = None) -> OptionType | None:
     last, older = _OLDER.get(option, ((0, 0), None))
     if older is not None and (version is None or version <= last):
         return older
-    return TYPES.get(option)
+    return TYPES.get(option.replace("state.backend.forst.", "state.backend.rocksdb."))
 
 
 def write(option: str, value: Value, version: Version | None = None) -> Proposed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Unpack
 
@@ -161,10 +162,19 @@ def job_finding(
     defaults: FindingFields = {"severity": Severity.INFO, "state": State.ONGOING}
     if "explain" not in overrides:
         defaults["explain"] = explanation(overrides["cause"] or "")
-    return Finding(
+    found = Finding(
         job=job.job.key,
         subject=subject or judging.job_subject(job.job),
         **(defaults | overrides),
+    )
+    setup = settings.setup_of(job.job)
+    if not setup.forst:
+        return found
+    return dataclasses.replace(
+        found,
+        title=settings.named_store(found.title, setup),
+        why=settings.named_store(found.why or "", setup),
+        explain=settings.named_store(found.explain, setup),
     )
 
 
@@ -277,7 +287,7 @@ def backend(job: JobFacts) -> str | None:
 
 def setting(job: JobQueues, key: str) -> str | None:
     """Return the value of an option, or None if no input shows it."""
-    found = settings.setting(job.job, key)
+    found = settings.setting(job.job, settings.key_in_store(key, settings.setup_of(job.job)) or key)
     return None if found is None else found.value
 
 

@@ -445,3 +445,17 @@ def test_short_waits_for_state_are_no_culprit(
     in_flight: float, received: float, waits: float
 ) -> None:
     assert findings(slow_async_state, async_job(in_flight, received, waits)) == []
+
+
+def test_findings_about_forst_name_its_options() -> None:
+    stall = store("stall_micros", 0, 30e6, 60e6, 90e6, family=None)
+    job = busy_job(stall)
+    forst = Setting(
+        job=job.job.key, key="state.backend.type", value="forst", source="rest", ref=REF
+    )
+    (found,) = stalls(replace(job, job=replace(job.job, version="2.3.0", settings=(forst,))))
+    texts = " ".join([found.title, found.why, found.explain, *(a.text for a in found.actions)])
+    assert "ForSt" in texts and "RocksDB" not in texts
+    options = {action.option for action in found.actions} - {None}
+    assert "state.backend.forst.thread.num" in options
+    assert not any("rocksdb" in (option or "") for option in options)

@@ -18,7 +18,6 @@ from flowdiag.parsers.exceptions import classify, is_root_cause
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
-
 OUTLIVED_US: Final = 10_000_000
 """Minimum time from a handled failure to the end of the log. A task that fails logs it within a second."""
 
