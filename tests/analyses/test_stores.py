@@ -454,7 +454,9 @@ def test_findings_about_forst_name_its_options() -> None:
         job=job.job.key, key="state.backend.type", value="forst", source="rest", ref=REF
     )
     (found,) = stalls(replace(job, job=replace(job.job, version="2.3.0", settings=(forst,))))
-    texts = " ".join([found.title, found.why, found.explain, *(a.text for a in found.actions)])
+    texts = " ".join(
+        [found.title, found.why or "", found.explain, *(a.text for a in found.actions)]
+    )
     assert "ForSt" in texts and "RocksDB" not in texts
     options = {action.option for action in found.actions} - {None}
     assert "state.backend.forst.thread.num" in options
