@@ -434,6 +434,15 @@ def remedies(
     return tuple(action for action in advice if action is not None)
 
 
+def _key_of(remedy: Remedy, version: str | None, setup: Setup) -> str | None:
+    """Return the key of a remedy's option, or None if the remedy has none, or the version or the store lacks it."""
+    if remedy.option is None:
+        return None
+    # A key with dots is the same in all versions, or not a Flink option.
+    key = remedy.option if "." in remedy.option else option(remedy.option, version)
+    return None if key is None else settings.key_in_store(key, setup)
+
+
 def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | None:
     """Return a remedy as an action for a version and a setup, or None if it does not apply.
 
@@ -447,13 +456,9 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
         return None
     if remedy.engine == "spark":
         return None
-    key = None
-    if remedy.option is not None:
-        # A key with dots is the same in all versions, or not a Flink option.
-        key = remedy.option if "." in remedy.option else option(remedy.option, version)
-        key = settings.key_in_store(key, setup) if key is not None else None
-        if key is None:
-            return None
+    key = _key_of(remedy, version, setup)
+    if key is None and remedy.option is not None:
+        return None
     value = remedy.proposed
     if value == "exponential-delay" and not settings.knows_exponential(version):
         value = "failure-rate"
