@@ -501,9 +501,12 @@ def test_records_about_handled_errors_are_not_failures(line: str, tmp_path: Path
     assert rows_of(f"2024-03-02 11:04:19,220 {line}\n", tmp_path / "paste") == []
 
 
-@pytest.mark.parametrize("sample", benign_samples())
+PROBE = "a.b.ProbeException: no such thing\n\tat a.b.C.d(C.java:1)\n"
+
+
 @pytest.mark.parametrize(
-    "trace", ["", "a.b.ProbeException: no such thing\n\tat a.b.C.d(C.java:1)\n"]
+    ("trace", "sample"),
+    [(trace, sample) for trace in ("", PROBE) for sample in benign_samples(bool(trace))],
 )
 def test_a_record_of_a_healthy_process_is_not_a_failure(
     sample: str, trace: str, tmp_path: Path
@@ -683,3 +686,14 @@ def test_an_error_that_the_code_of_a_task_handles_is_a_note(
     found = [f for f in report_on(text, tmp_path, spark).findings if "NumberFormat" in f.title]
     assert [finding.severity for finding in found] == (["info"] if later else ["warning"])
     assert ("kept running" in found[0].explain) == later
+
+
+def test_an_aborted_write_is_only_harmless_without_an_exception(tmp_path: Path) -> None:
+    record = (
+        "24/07/30 11:11:11 ERROR WriteToDataSourceV2Exec: Data source write support M@5d aborted."
+    )
+    cause = "Caused by: org.apache.kafka.common.errors.PolicyViolationException: no such factor"
+    assert failures(rows_of(record, tmp_path / "alone")) == []
+    text = f"{record}\norg.apache.spark.SparkException: Writing job failed.\n{cause}"
+    [row] = failures(rows_of(text, tmp_path / "with"))
+    assert "no such factor" in str(row["cause"])

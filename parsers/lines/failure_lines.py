@@ -91,19 +91,24 @@ def is_fallback(text: str) -> bool:
     return _pattern_of("fallback").search(text[:_TEXT]) is not None
 
 
-def is_harmless_record(logger: str | None, message: str) -> bool:
-    """Return whether healthy processes log this record, whatever its level and the exception below it.
+def is_harmless_record(logger: str | None, message: str, *, trace: bool = False) -> bool:
+    """Return whether healthy processes log this record, whatever its level.
+
+    Args:
+        logger: its logger.
+        message: its text.
+        trace: whether an exception follows it, so that records that are only harmless without one do not count.
 
     >>> is_harmless_record("org.apache.curator.ConnectionState", "Authentication failed")
     True
     """
     name = (logger or "").rpartition(".")[2]
-    return bool(name) and _benign().match(f"{name}: {message[:_TEXT]}") is not None
+    return bool(name) and _benign(trace).match(f"{name}: {message[:_TEXT]}") is not None
 
 
-def benign_samples() -> list[str]:
-    """Return a sample of each record that healthy processes log."""
-    return [entry["sample"] for entry in _data()["benign"]]
+def benign_samples(trace: bool = False) -> list[str]:
+    """Return a sample of each record that healthy processes log; with `trace`, also above an exception."""
+    return [entry["sample"] for entry in _data()["benign"] if not (trace and entry.get("alone"))]
 
 
 def is_overcome(text: str, after: bytes, *, grave: bool = False) -> bool:
@@ -212,9 +217,9 @@ def _pattern_of(name: str) -> re.Pattern[str]:
 
 
 @functools.cache
-def _benign() -> re.Pattern[str]:
-    """Return a pattern for the logger and the message of any record in the table."""
-    entries = _data()["benign"]
+def _benign(trace: bool) -> re.Pattern[str]:
+    """Return a pattern for the logger and the message of any record in the table, or of any with an exception."""
+    entries = [entry for entry in _data()["benign"] if not (trace and entry.get("alone"))]
     return re.compile("|".join(f"(?:{e['logger']}): (?:{e['text']})" for e in entries))
 
 

@@ -536,15 +536,16 @@ class _Segments:
     def _end(self) -> None:
         block, self._block = self._block, None
         self._python = self._again = self._kept = False
-        above = None if block is None else block.heading
-        if above is not None and is_harmless_record(above.logger, above.message):
+        if block is None:
             return
-        if block is not None:
-            if not block.chain:
-                describe_cut_failure(block)
-            block.chain[:] = map(short_request, block.chain)
-            if not block.chain or any(map(str.isalpha, block.chain[0])):  # not a ruler
-                self._done.append(block)
+        above, trace = block.heading, any(map(is_exception_line, block.chain))
+        if above is not None and is_harmless_record(above.logger, above.message, trace=trace):
+            return
+        if not block.chain:
+            describe_cut_failure(block)
+        block.chain[:] = map(short_request, block.chain)
+        if not block.chain or any(map(str.isalpha, block.chain[0])):  # not a ruler
+            self._done.append(block)
 
     def _begin(self, offset: int) -> Pasted:
         stamp, self._stamp = self._stamp, None

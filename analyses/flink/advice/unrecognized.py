@@ -49,20 +49,32 @@ def open_errors(jobs: Sequence[h.JobFacts], incidents: Sequence[Incident]) -> li
     ]
 
 
+def failures_of_rest(
+    jobs: Sequence[h.JobFacts], unassigned: Sequence[Incident]
+) -> Sequence[Incident]:
+    """Return the failures of all jobs and those of unknown jobs, for an input in which no other rule finds anything."""
+    incidents = [one for job in jobs for one in job.incidents]
+    incidents += [one for one in unassigned if one not in incidents]
+    if any(shows_life(job) for job in jobs):
+        failures = open_errors(jobs, incidents)
+    else:
+        failures = [one for one in incidents if is_failure(one)] or restarts_of(incidents)
+    return [one for one in failures if one.kind != "repeated-failure"] or failures
+
+
 def outlived_by_tasks(facts: h.ClusterFacts, one: Incident) -> bool:
     """Return whether tasks kept running for a while after a failure in their TaskManager's log: the code handled it.
 
     A task that throws an exception logs at once that it failed.
     """
-    at_us, ref = one.time_us, one.ref
-    ends = [p.last_us for p in facts.processes if ref is not None and p.source == ref.source]
-    if at_us is None or not ends or (ends[0] or 0) - at_us < OUTLIVED_US:
+    if one.time_us is None or one.ref is None:
         return False
     jobs = [job for job in h.jobs_of(facts) if isinstance(job, h.Job)]
-    deployed = (each.deployed_us for job in jobs for each in job.attempts)
-    return any(us is not None and us < at_us for us in deployed) and not any(
-        job.crises for job in jobs
-    )
+    deployed = [each.deployed_us for job in jobs for each in job.attempts if each.deployed_us]
+    ends = [p.last_us for p in facts.processes if p.source == one.ref.source and p.last_us]
+    if not deployed or not ends or any(job.crises for job in jobs):
+        return False
+    return min(deployed) < one.time_us <= max(ends) - OUTLIVED_US
 
 
 def failures_of(job: h.Job, before_s: float) -> list[Incident]:

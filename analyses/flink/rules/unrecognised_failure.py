@@ -94,15 +94,9 @@ def judge_rest(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """
     common = getattr(facts, "common", facts)
     jobs = h.jobs_of(common)
-    incidents = [one for job in jobs for one in job.incidents]
-    incidents += [one for one in common.incidents if one not in incidents]
-    if any(u.shows_life(job) for job in jobs):
-        failures = u.open_errors(jobs, incidents)
-    else:
-        failures = [one for one in incidents if u.is_failure(one)] or u.restarts_of(incidents)
-    own = [one for one in failures if one.kind != "repeated-failure"]
     occurrences = (
-        u.occurrence_of(one, outlived=u.outlived_by_tasks(common, one)) for one in own or failures
+        u.occurrence_of(one, outlived=u.outlived_by_tasks(common, one))
+        for one in u.failures_of_rest(jobs, common.incidents)
     )
     for group in failure_groups(occurrences)[:GROUPS]:
         yield _finding(jobs[0] if len(jobs) == 1 else UNKNOWN_JOB, group)
