@@ -501,12 +501,12 @@ def test_records_about_handled_errors_are_not_failures(line: str, tmp_path: Path
     assert rows_of(f"2024-03-02 11:04:19,220 {line}\n", tmp_path / "paste") == []
 
 
-PROBE = "a.b.ProbeException: no such thing\n\tat a.b.C.d(C.java:1)\n"
+TRACE = "a.b.ProbeException: no such thing\n\tat a.b.C.d(C.java:1)\n"
 
 
 @pytest.mark.parametrize(
     ("trace", "sample"),
-    [(trace, sample) for trace in ("", PROBE) for sample in benign_samples(bool(trace))],
+    [(trace, sample) for trace in ("", TRACE) for sample in benign_samples(bool(trace))],
 )
 def test_a_record_of_a_healthy_process_is_not_a_failure(
     sample: str, trace: str, tmp_path: Path
