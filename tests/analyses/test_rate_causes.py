@@ -517,6 +517,7 @@ NO_PRICE = "Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times
     [
         (NO_PRICE, ["2 jobs of query orders failed, and the code caught the exception"]),
         ("Job 3 cancelled part of cancelled job group 7f", []),
+        ("[SPARK_JOB_CANCELLED] Job 3 cancelled Query orders [id = 7f] was stopped", []),
     ],
 )
 def test_failed_jobs_of_completed_triggers_were_caught(cause: str, titles: list[str]) -> None:

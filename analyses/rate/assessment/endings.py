@@ -38,6 +38,7 @@ _OF_A_STOP: Final = (
     "as part of cancellation",
     "cancelled part of cancelled job group",
     "part of cancelled job group",
+    "[spark_job_cancelled]",
     "continuous execution finished",
 )
 # Another attempt of the task has succeeded, or something else cancelled the task.
