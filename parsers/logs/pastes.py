@@ -30,6 +30,7 @@ from flowdiag.parsers.lines.failure_lines import (
     is_fallback,
     is_harmless,
     is_harmless_record,
+    is_routine,
     is_wrapper_failure,
 )
 from flowdiag.parsers.lines.traces import (
@@ -538,7 +539,8 @@ class _Segments:
         self._python = self._again = self._kept = False
         if block is None:
             return
-        above, trace = block.heading, any(map(is_exception_line, block.chain))
+        above = block.heading
+        trace = any(is_exception_line(text) and not is_routine((text,)) for text in block.chain)
         if above is not None and is_harmless_record(above.logger, above.message, trace=trace):
             return
         if not block.chain:
