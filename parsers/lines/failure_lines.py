@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from flowdiag.parsers.formats import read_format
+from flowdiag.parsers.lines.traces import is_exception_line
 
 KNOWN_RECORD: Final = "known-record"
 """Template for failures that repeat a record with a known message. They count only if no rule reports that record."""
@@ -91,18 +92,19 @@ def is_fallback(text: str) -> bool:
     return _pattern_of("fallback").search(text[:_TEXT]) is not None
 
 
-def is_harmless_record(logger: str | None, message: str, *, trace: bool = False) -> bool:
+def is_harmless_record(logger: str | None, message: str, below: Iterable[str] = ()) -> bool:
     """Return whether healthy processes log this record, whatever its level.
 
     Args:
         logger: its logger.
         message: its text.
-        trace: whether an exception follows it, so that records that are only harmless without one do not count.
+        below: the exceptions below it. Some records are only harmless without one that is no routine.
 
     >>> is_harmless_record("org.apache.curator.ConnectionState", "Authentication failed")
     True
     """
     name = (logger or "").rpartition(".")[2]
+    trace = any(is_exception_line(text) and not is_routine((text,)) for text in below)
     return bool(name) and _benign(trace).match(f"{name}: {message[:_TEXT]}") is not None
 
 

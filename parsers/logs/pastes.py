@@ -30,7 +30,6 @@ from flowdiag.parsers.lines.failure_lines import (
     is_fallback,
     is_harmless,
     is_harmless_record,
-    is_routine,
     is_wrapper_failure,
 )
 from flowdiag.parsers.lines.traces import (
@@ -540,8 +539,7 @@ class _Segments:
         if block is None:
             return
         above = block.heading
-        trace = any(is_exception_line(text) and not is_routine((text,)) for text in block.chain)
-        if above is not None and is_harmless_record(above.logger, above.message, trace=trace):
+        if above is not None and is_harmless_record(above.logger, above.message, block.chain):
             return
         if not block.chain:
             describe_cut_failure(block)
