@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.checkpoints.detect.durations import lasted_ms
+from flowdiag.analyses.checkpoints.pending import LEAST_MS, TIMES
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_since_start
 from flowdiag.analyses.contract.report import Data, iso
@@ -164,10 +165,16 @@ class Checkpoints(FlinkTopic):
             for finding in outcome.findings
             if finding.severity is not Severity.INFO and finding.state is State.ONGOING
         }
+        later, metrics = ("jobmanager-log-later",), ("task-metrics",)
         doubts = tuple(
-            Inconclusive(reason=why, checks=("jobmanager-log-later",), job=job.key)
+            Inconclusive(reason=why, checks=checks, job=job.key)
             for job in h.jobs_of(facts)
-            if job.key not in failing_jobs and (why := why_not_healthy(job) or _slow_start(job))
+            if job.key not in failing_jobs
+            for why, checks in (
+                (why_not_healthy(job) or _slow_start(job), later),
+                (_stuck_at_end(job), metrics),
+            )
+            if why
         )
         core = next(outcome for outcome in outcomes if outcome.core)
         return [
@@ -287,6 +294,21 @@ def _slow_start(job: h.Job) -> str | None:
     return (
         f"{len(slow)} checkpoints after the start took up to {longest}, and the input ends before they get"
         " faster: the job may be processing a backlog, or a task is slow"
+    )
+
+
+def _stuck_at_end(job: h.Job) -> str | None:
+    """Return why a job is not provably healthy if its end aborted an overdue checkpoint, or None."""
+    took = [ms for c in job.completed if (ms := h.elapsed_ms(c)) is not None]
+    last = in_order(job.checkpoints)[-1] if job.checkpoints else None
+    if not took or last is None or last.status is not Status.ABORTED or _ended_with_job(job, last):
+        return None
+    age_ms, longest_ms = h.elapsed_ms(last) or 0.0, max(took)
+    if age_ms < max(LEAST_MS, TIMES * longest_ms):
+        return None
+    return (
+        f"checkpoint {last.id} was in progress for {fmt.duration(age_ms)} until it was aborted, and the completed"
+        f" checkpoints took up to {fmt.duration(longest_ms)}"
     )
 
 

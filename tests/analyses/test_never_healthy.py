@@ -95,6 +95,19 @@ def test_slow_checkpoints_of_a_start_that_has_not_ended_do_not_prove_health(
     assert verdict_of(bench).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("lasted_s", "verdict"),
+    [(100, Verdict.INCONCLUSIVE), (50, Verdict.HEALTHY)],
+)
+def test_an_overdue_checkpoint_that_a_cancel_aborts_does_not_prove_health(
+    lasted_s: float, verdict: Verdict
+) -> None:
+    bench = Bench(interval_s=5)
+    bench.completes(8)
+    bench.aborted("suspending", lasted_s=lasted_s)
+    assert verdict_of(bench).verdict is verdict
+
+
 def test_slow_checkpoints_after_a_past_loss_are_inconclusive() -> None:
     bench = Bench(interval_s=5)
     bench.completes(8)

@@ -108,8 +108,10 @@ class Bench:
     def fails(self, reason: str, count: int = 1, kind: str = "checkpoint") -> list[Checkpoint]:
         return [self._add(Status.FAILED, 1.0, kind, reason=reason) for _ in range(count)]
 
-    def aborted(self, reason: str, count: int = 1, kind: str = "checkpoint") -> list[Checkpoint]:
-        return [self._add(Status.ABORTED, 1.0, kind, reason=reason) for _ in range(count)]
+    def aborted(
+        self, reason: str, count: int = 1, kind: str = "checkpoint", lasted_s: float = 1.0
+    ) -> list[Checkpoint]:
+        return [self._add(Status.ABORTED, lasted_s, kind, reason=reason) for _ in range(count)]
 
     def in_flight(self, count: int = 1) -> list[Checkpoint]:
         return [self._add(Status.IN_FLIGHT, 0.0, "checkpoint") for _ in range(count)]
