@@ -78,6 +78,15 @@ def _has_stores(facts: QueueFacts) -> bool:
     return any(job.stores or job.neighbours.stores for job in facts.jobs)
 
 
+def _has_async_state(facts: QueueFacts) -> bool:
+    return any(
+        "in_flight" in sample.gauges
+        for job in facts.jobs
+        for samples in job.samples.values()
+        for sample in samples
+    )
+
+
 def _has_records(facts: QueueFacts) -> bool:
     return has_dated_records(facts.common) or any(not job.neighbours.empty for job in facts.jobs)
 
@@ -95,6 +104,7 @@ _REQUIRED: Final = {
         _has_stores,
         "the input has no RocksDB or ForSt metrics and no RocksDB or ForSt log",
     ),
+    "async-state": (_has_async_state, "no task reports asynchronous state"),
     "records": (_has_records, UNDATED),
 }
 

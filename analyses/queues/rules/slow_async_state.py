@@ -69,4 +69,4 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("IO309", judge, causes=("slow-async-state",), needs="task-metrics")
+RULE = h.Rule("IO309", judge, causes=("slow-async-state",), needs="async-state")
