@@ -545,6 +545,7 @@ def test_hostile_text_is_escaped() -> None:
 # -- the hook ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_exec_runs_on_changes(
     canned: CannedFactory,
     tmp_path: Path,

@@ -304,6 +304,7 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.application
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.full
 def test_the_next_command_joins_and_reports_the_same(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
