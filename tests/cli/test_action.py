@@ -41,14 +41,14 @@ def run(folder: Path, paths: str, fail_on: str) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.command
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_the_step_writes_summary_annotations_and_exit_code(tmp_path: Path) -> None:
     shutil.copytree(RECORDING / "hot-key", tmp_path / "two words")
     done = run(tmp_path, "  \ntwo words\n", "warning")
     assert done.returncode == 1, done.stderr
     assert (tmp_path / "output").read_text() == "exit-code=1\n"
-    assert (tmp_path / "summary").read_text().startswith("# flowdiag diagnose: failing")
+    summary = (tmp_path / "summary").read_text()
+    assert summary.startswith("# flowdiag diagnose: failing"), (done.stdout, done.stderr)
     assert "::error file=" in done.stdout and "To do: " in done.stdout
 
 
