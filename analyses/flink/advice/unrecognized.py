@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
@@ -62,19 +63,20 @@ def failures_of_rest(
     return [one for one in failures if one.kind != "repeated-failure"] or failures
 
 
-def outlived_by_tasks(facts: h.ClusterFacts, one: Incident) -> bool:
-    """Return whether tasks kept running for a while after a failure in their TaskManager's log: the code handled it.
+def handled_spans(facts: h.ClusterFacts) -> dict[int, tuple[int, int]]:
+    """Return, by source, the time in which a failure in the log of a TaskManager must have been handled by its tasks.
 
-    A task that throws an exception logs at once that it failed.
+    Tasks ran, none failed, and the log continues. A task that throws an exception logs at once that it failed.
     """
-    if one.time_us is None or one.ref is None:
-        return False
     jobs = [job for job in h.jobs_of(facts) if isinstance(job, h.Job)]
     deployed = [each.deployed_us for job in jobs for each in job.attempts if each.deployed_us]
-    ends = [p.last_us for p in facts.processes if p.source == one.ref.source and p.last_us]
-    if not deployed or not ends or any(job.crises for job in jobs):
-        return False
-    return min(deployed) < one.time_us <= max(ends) - OUTLIVED_US
+    if not deployed or any(job.crises for job in jobs):
+        return {}
+    return {
+        process.source: (min(deployed), process.last_us - OUTLIVED_US)
+        for process in facts.processes
+        if process.last_us is not None
+    }
 
 
 def failures_of(job: h.Job, before_s: float) -> list[Incident]:
@@ -120,10 +122,12 @@ def groups_of(found: list[Incident], incidents: tuple[Incident, ...]) -> list[Fa
     return failure_groups(map(occurrence_of, found), reported)
 
 
-def occurrence_of(incident: Incident, *, outlived: bool = False) -> Occurrence:
-    """Return a failure with its texts. `outlived` shows whether the tasks of its process kept running after it."""
+def occurrence_of(
+    incident: Incident, handled: Mapping[int, tuple[int, int]] = MappingProxyType({})
+) -> Occurrence:
+    """Return a failure with its texts. `handled` are the times in which tasks handled failures (`handled_spans`)."""
     text = dict(incident.text)
-    if outlived and incident.kind == "failure":
+    if incident.kind == "failure" and _is_within(incident, handled):
         text["survived"] = "tasks"
     if incident.kind == "process-stopped":
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
@@ -146,6 +150,14 @@ def occurrence_of(incident: Incident, *, outlived: bool = False) -> Occurrence:
         ref=incident.ref,
         place=h.subtask_name(incident) if incident.task is not None else incident.taskmanager,
     )
+
+
+def _is_within(incident: Incident, spans: Mapping[int, tuple[int, int]]) -> bool:
+    """Return whether an incident lies in the time span of its source."""
+    if incident.ref is None or incident.time_us is None or incident.ref.source not in spans:
+        return False
+    after_us, until_us = spans[incident.ref.source]
+    return after_us < incident.time_us <= until_us
 
 
 def _class_of(incident: Incident) -> dict[str, str]:

@@ -94,10 +94,9 @@ def judge_rest(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """
     common = getattr(facts, "common", facts)
     jobs = h.jobs_of(common)
-    occurrences = (
-        u.occurrence_of(one, outlived=u.outlived_by_tasks(common, one))
-        for one in u.failures_of_rest(jobs, common.incidents)
-    )
+    handled = u.handled_spans(common)
+    failures = u.failures_of_rest(jobs, common.incidents)
+    occurrences = (u.occurrence_of(one, handled) for one in failures)
     for group in failure_groups(occurrences)[:GROUPS]:
         yield _finding(jobs[0] if len(jobs) == 1 else UNKNOWN_JOB, group)
 
