@@ -98,7 +98,7 @@ def is_harmless_record(logger: str | None, message: str, below: Iterable[str] = 
     Args:
         logger: its logger.
         message: its text.
-        below: the exceptions below it. Some records are only harmless without one that is no routine.
+        below: the exceptions below it. Some records are only harmless if all of them are routine.
 
     >>> is_harmless_record("org.apache.curator.ConnectionState", "Authentication failed")
     True
