@@ -17,7 +17,7 @@ run: .venv ## diagnose a recording: make run RECORDING=...
 	.venv/bin/flowdiag checkpoints $(RECORDING)
 
 .PHONY: test
-test: .venv ## all tests, as CI runs them
+test: .venv ## the tests of every change, as CI runs them
 	.venv/bin/pytest
 
 .PHONY: quick

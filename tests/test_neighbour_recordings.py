@@ -62,7 +62,7 @@ LESS_PRECISE = {"s3-throttled-defaults": "slow-checkpoint-storage"}
 
 
 def recordings(every: int) -> list[Any]:
-    """Return the recordings with their truth, as parameters; all but every n-th are for `.ci/full`, as in `SAMPLED`."""
+    """Return the recordings with their truth, as parameters; all but every n-th are for `.ci/full`."""
     return [
         pytest.param(
             path.parent,

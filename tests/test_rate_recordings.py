@@ -33,10 +33,10 @@ PAIRS = [
     ("4.3.0", "fixed-cost", "longer-interval"),
     ("3.5.7", "floor-too-high", "converging"),
 ]
-PAST = ("drained", "query-mended")
+RECOVERED = ("drained", "query-mended")
 # The recordings that tests without a folder as parameter use.
 NAMED = {
-    *(ROOT / "4.3.0" / name for name in (*PAST, "slow-output")),
+    *(ROOT / "4.3.0" / name for name in (*RECOVERED, "slow-output")),
     *(ROOT / version / name for version, *names in PAIRS for name in names),
 }
 of_each = pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_healthy_runs_stay_healthy_with_files_missing(
     assert alone(folder, part)[1] == []
 
 
-@pytest.mark.parametrize("name", PAST)
+@pytest.mark.parametrize("name", RECOVERED)
 def test_an_event_log_alone_names_no_culprit_of_a_past_problem(name: str, alone: Alone) -> None:
     findings = alone(ROOT / "4.3.0" / name, "eventlog")[1]
     assert findings and {finding.state for finding in findings} == {"recovered"}
