@@ -125,6 +125,22 @@ def test_a_subtask_has_one_ratio_in_the_whole_report(
         assert len(set().union(*windows.values())) == 1, subtask
 
 
+@hot_keys
+@pytest.mark.parametrize("alone", ["queues", "checkpoints"])
+def test_a_command_of_one_topic_gives_the_ratio_of_diagnose(
+    alone: str,
+    name: str,
+    recorded: Callable[..., Recorded],
+    report_of: Callable[[str], Report],
+) -> None:
+    whole = ratios_of(report_of(name))
+    measured = recorded(unpacked(ROOT / name), topics=(alone,))
+    part = ratios_of(measured.report(alone))
+    assert part
+    for subtask, windows in part.items():
+        assert set().union(*windows.values()) == set().union(*whole[subtask].values()), subtask
+
+
 @pytest.mark.parametrize(
     ("name", "cause"),
     [

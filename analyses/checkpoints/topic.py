@@ -12,9 +12,7 @@ from flowdiag.analyses.checkpoints.pending import LEAST_MS, TIMES
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_since_start
 from flowdiag.analyses.contract.report import Data, iso
-from flowdiag.analyses.engine.sql import union_all
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.assemble.collectors import (
     CollectorLogs,
     read_collectors,
@@ -24,7 +22,6 @@ from flowdiag.analyses.flink.failures.episodes import in_order
 from flowdiag.analyses.flink.failures.silences import gap_notes, silence_notes
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.missing import missing_inputs
-from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import (
     FLINK,
     UNDATED,
@@ -42,21 +39,9 @@ from flowdiag.analyses.topic import SelectableJob, SideInputs
 from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.engine.reading import ProgressCallback
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.source import Source
-
-# Metrics are read from this long before the trigger of a failed checkpoint.
-BEFORE_TRIGGER_US: Final = 5_000_000
-# Spans closer together than this are joined.
-APART_US: Final = 60_000_000
-# Longer lists become one span, because each span is a condition in a query plan.
-MAX_SPANS: Final = 64
-# Length and maximum number of metric windows, and maximum number of rows that the driver receives.
-MINUTE_US: Final = 60_000_000
-MOST_WINDOWS: Final = 120
-MOST_LOADS: Final = 100_000
 
 
 def _has_ended(facts: ClusterFacts) -> bool:
@@ -79,9 +64,10 @@ _REQUIRED: Final = {
 
 
 class Checkpoints(FlinkTopic):
-    """Measures `ClusterFacts`, with the loads of subtasks while checkpoints failed."""
+    """Adds the garbage collection logs to the common facts."""
 
     name = "checkpoints"
+    loads = True
     required_data = "a checkpoint event"
     engine = FLINK
     rules = RULES
@@ -100,20 +86,6 @@ class Checkpoints(FlinkTopic):
             content=read, kinds=dict.fromkeys((log.source for log in read.logs), "gc-log")
         )
 
-    def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
-        """Return each subtask's metrics while checkpoints failed."""
-        from flowdiag.analyses.flink import lifecycle
-
-        if not any(row["what"] == "stream" and row["scopes"] for row in settled.surveyed):
-            return []
-        progress("measuring metrics")
-        spans = failing_spans(common)
-        metrics, width_us = settled.metrics(), window_us(common, spans)
-        names = [job.name for job in common.jobs]
-        by_id = len(names) != len(set(names))
-        loads = lifecycle.loads(metrics, spans, width_us, by_id=by_id)
-        return rows_of(union_all([loads, lifecycle.garbage(metrics, spans, width_us)]))
-
     def facts(
         self,
         rows: Sequence[Row],
@@ -123,15 +95,8 @@ class Checkpoints(FlinkTopic):
         side_inputs: CollectorLogs | None,
         options: Options,
     ) -> ClusterFacts:
-        """Return the common facts with loads and garbage collection logs added."""
-        facts = assemble(rows, more, writers) if more else common
-        return with_collectors(facts, side_inputs, writers)
-
-    def share(self, facts: ClusterFacts, common: ClusterFacts) -> ClusterFacts:
-        """Return the common facts with the loads, so that all topics report the same ratio of a subtask's data."""
-        loads = {job.key: job.loads for job in facts.jobs}
-        jobs = (replace(job, loads=loads.get(job.key, job.loads)) for job in common.jobs)
-        return replace(common, jobs=tuple(jobs))
+        """Return the common facts with garbage collection logs added."""
+        return with_collectors(common, side_inputs, writers)
 
     def jobs(self, facts: ClusterFacts) -> Iterable[SelectableJob]:
         return named_jobs(facts.jobs)
@@ -336,37 +301,3 @@ def _job_within(job: JobFacts, span: Span) -> JobFacts:
         last_us=span.last(job.last_us),
         first_us=span.first(job.first_us),
     )
-
-
-def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
-    """Return the spans of unsuccessful checkpoints in microseconds. Overlapping spans are joined."""
-    spans = sorted(
-        (checkpoint.triggered_us - BEFORE_TRIGGER_US, checkpoint.ended_us)
-        for job in facts.jobs
-        for checkpoint in job.checkpoints
-        if checkpoint.status.unsuccessful and checkpoint.triggered_us and checkpoint.ended_us
-    )
-    joined: list[tuple[int, int]] = []
-    for low, high in spans:
-        if joined and low - joined[-1][1] <= APART_US:
-            joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
-        else:
-            joined.append((low, high))
-    if len(joined) > MAX_SPANS:  # checkpoints fail throughout, so one span is enough
-        joined = [(joined[0][0], max(high for _, high in joined))]
-    return joined
-
-
-def window_us(facts: ClusterFacts, spans: Sequence[tuple[int, int]]) -> int | None:
-    """Return the window length for metrics of failing or pending checkpoints, or None if there are none.
-
-    It is a minute (the usual reporting interval), or a multiple that limits the number of windows of all subtasks.
-    """
-    if not spans:
-        if not any(c.status is Status.IN_FLIGHT for job in facts.jobs for c in job.checkpoints):
-            return None
-        spans = [(job.first_us or 0, job.last_us or 0) for job in facts.jobs]
-    subtasks = sum(len({(a.task, a.subtask_index) for a in job.attempts}) for job in facts.jobs)
-    most = min(MOST_WINDOWS, max(1, MOST_LOADS // max(subtasks, 1)))
-    lasted = sum(high - low for low, high in spans)
-    return MINUTE_US * max(1, -(-lasted // (MINUTE_US * most)))

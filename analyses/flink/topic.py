@@ -38,6 +38,9 @@ class FlinkTopic(Topic):
     checkpoints = True
     """Whether the topic needs checkpoints in addition to attempts and incidents."""
 
+    loads = False
+    """Whether the topic needs the loads of subtasks while checkpoints failed."""
+
     def metrics(self) -> Collection[str]:
         """Return the names of the metrics to keep. Others are dropped, as a busy cluster reports thousands."""
         return ()
@@ -75,10 +78,6 @@ class FlinkTopic(Topic):
             options: the user's options.
         """
         raise NotImplementedError
-
-    def share(self, facts: Any, common: ClusterFacts) -> ClusterFacts:
-        """Return the common facts for the topics after this one, with what they may use of this topic's facts."""
-        return common
 
 
 class Flink:
@@ -132,10 +131,18 @@ class Flink:
             metrics=metric_names,
             faults=faults,
         )
+        from flowdiag.analyses.flink.tasks.measured_loads import load_rows
+
         progress("measuring")
         rows, unmeasured = _rows(topics, settled, faults)
         topics = [topic for topic in topics if topic not in unmeasured]
-        rows, common = _common_facts(rows, settled.writers, faults)
+        rows, common = _common_facts(rows, [], settled.writers, faults)
+        if any(topic.loads for topic in topics):
+            progress("measuring metrics")
+            with faults.catch(Where.MEASURE, "metrics"):
+                loads = load_rows(common, settled)
+                if loads:
+                    rows, common = _common_facts(rows, loads, settled.writers, faults)
         more: dict[str, Sequence[Row]] = {}
         for topic in topics:
             with faults.catch(Where.MEASURE, topic.name):
@@ -172,14 +179,16 @@ def _rows(
 
 
 def _common_facts(
-    rows: list[Row], writers: Sequence[Writer], faults: Faults
+    rows: list[Row], loads: list[Row], writers: Sequence[Writer], faults: Faults
 ) -> tuple[list[Row], ClusterFacts]:
     """Return the facts that all topics share, and the rows behind them. Jobs that cause an error are left out."""
     jobs = sorted({row["job_id"] for row in rows if row.get("job_id")})
     common, left = faults.run_skipping_failures(
         jobs,
         lambda some: assemble(
-            rows if len(some) == len(jobs) else _rows_of(rows, some), [], writers
+            rows if len(some) == len(jobs) else _rows_of(rows, some),
+            loads if len(some) == len(jobs) else _rows_of(loads, some),
+            writers,
         ),
         Where.MEASURE,
         about=_job,
@@ -231,7 +240,6 @@ def _facts(
     for topic in topics:
         with faults.catch(Where.MEASURE, topic.name):
             facts[topic.name] = of_topic(topic)
-            common = topic.share(facts[topic.name], common)
     return facts
 
 

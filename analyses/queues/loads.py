@@ -184,7 +184,7 @@ def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
 
 
 def task_windows(job: JobQueues, task: str) -> list[Mapping[SubtaskKey, Load]]:
-    """Return the loads of a task's subtasks in each window. Use the loads from `flowdiag checkpoints` if that topic measured them too."""
+    """Return the loads of a task's subtasks in each window. If checkpoints failed, they cover only that time."""
     return windows_of(job.job, task) or [
         {key: load for key, load in loads_in(job, [window]).items() if key.task == task}
         for window in job.windows

@@ -113,6 +113,7 @@ class Queues(FlinkTopic):
     """Measures `QueueFacts`."""
 
     name = "queues"
+    loads = True
     required_data = "metrics of a job's tasks"
     engine = FLINK
     rules = RULES

@@ -15,7 +15,7 @@ flowdiag finds the task where back pressure starts as described for `slow-operat
 busy subtasks receive at least twice as many records or bytes as their siblings on average. Lower ratios prove
 nothing, because key groups alone cause a ratio of up to 1.5. The busy subtasks must not take longer per record than
 their siblings. All rules report the same ratio of a subtask: it covers the windows in which the subtask received at
-least twice its siblings' data. If checkpoints failed, `diagnose` uses only the windows of that time.
+least twice its siblings' data. If checkpoints failed, only the windows of that time count.
 
 What to do
 ----------
