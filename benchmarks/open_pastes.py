@@ -72,6 +72,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "mixed-7": (19, 3, 0, 0, 4),
     "mixed-8": (37, 11, 3, 2, 3),
     "mixed-9": (23, 3, 0, 0, 2),
+    "mixed-10": (30, 8, 3, 0, 8),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 
