@@ -95,8 +95,8 @@ def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
     return of
 
 
-SAMPLED = 3
-"""`.ci/run` tests every third recording with Spark, and `.ci/full` the others. All tests use the same third, because a
+SAMPLED = 4
+"""`.ci/run` tests every fourth recording with Spark, and `.ci/full` the others. All tests use the same ones, because a
 recording is measured once."""
 
 
