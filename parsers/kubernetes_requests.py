@@ -23,7 +23,13 @@ _URL: Final = re.compile(
     r"(?P<resource>[\w./-]{1,300})"
 )
 _CODE: Final = re.compile(r"\bcode=(?P<code>[1-5]\d\d)\b")
-_SIGN: Final = re.compile(r"Failure executing: [A-Z]|Operation: \[")
+# The Python client prints the status object as the body of the response.
+_RESPONSE: Final = re.compile(
+    r"ApiException: \((?P<code>\d{3})\)\s{1,4}Reason: (?P<reason>.{1,80}?)\s{1,4}HTTP response headers: .{0,2000}?"
+    r"HTTP response body: .{0,400}?\"message\": ?\"(?P<message>(?:[^\"\\]|\\.){1,2000})\".*",
+    re.DOTALL,
+)
+_SIGN: Final = re.compile(r"Failure executing: [A-Z]|Operation: \[|HTTP response body: ")
 
 
 def short_request(text: str) -> str:
@@ -34,10 +40,16 @@ def short_request(text: str) -> str:
     'a.KubernetesClientException: GET pods/tm-1 in namespace shop: HTTP 404: pods "tm-1" not found'
     >>> short_request("a.KubernetesClientException: Operation: [list]  for kind: [Pod]  with name: [null]  in namespace: [shop]  failed.")
     'a.KubernetesClientException: Request to Kubernetes failed: list Pod in namespace shop'
+    >>> short_request('k.ApiException: (404) Reason: Not Found HTTP response headers: {} HTTP response body: {"message":"pods \\\\"a\\\\" not found"}')
+    'k.ApiException: HTTP 404 Not Found: pods "a" not found'
     """
     if _SIGN.search(text) is None:
         return text
     text = " ".join(text[:_TEXT].split())
+    response = _RESPONSE.search(text)
+    if response is not None:
+        message = response["message"].replace('\\"', '"')
+        return f"{text[: response.start()]}ApiException: HTTP {response['code']} {response['reason']}: {message}"
     operation = _OPERATION.search(text)
     if operation is not None:
         name = "" if operation["name"] in ("", "null") else f" {operation['name']}"

@@ -527,6 +527,75 @@ def test_an_exception_below_a_record_of_a_healthy_process_is_not_a_failure(tmp_p
     assert rows_of(text.replace("AppInfo mbean", "handler") + trace, tmp_path / "paste")
 
 
+@pytest.mark.parametrize(
+    ("record", "harmless", "grave"),
+    [
+        (
+            "INFO org.apache.flink.runtime.taskexecutor.TaskExecutor [] - Close ResourceManager connection 3ebc",
+            "org.apache.flink.util.FlinkException: New ResourceManager leader found under: null(null)",
+            "org.apache.flink.util.FlinkException: The ResourceManager has no room",
+        ),
+        (
+            "WARN org.apache.flink.streaming.runtime.tasks.StreamTask [] - Error while canceling task.",
+            "org.apache.flink.streaming.connectors.kafka.internal.Handover$ClosedException: null",
+            "java.lang.NumberFormatException: For input string: x",
+        ),
+    ],
+)
+def test_only_some_exceptions_below_a_record_are_harmless(
+    record: str, harmless: str, grave: str, tmp_path: Path
+) -> None:
+    for exception, is_failure in ((harmless, False), (grave, True)):
+        text = f"2024-03-02 11:04:19,220 {record}\n{exception}\n\tat a.b.C.d(C.java:1)\n"
+        assert bool(rows_of(text, tmp_path / "paste")) is is_failure
+
+
+def test_the_answer_of_kubernetes_below_a_python_error_is_its_message(tmp_path: Path) -> None:
+    text = """Traceback (most recent call last):
+  File "/dags/orders.py", line 41, in submit
+    raise ApiException(http_resp=r)
+kubernetes.client.exceptions.ApiException: (422)
+Reason: Unprocessable Entity
+HTTP response headers: HTTPHeaderDict({'Audit-Id': '7a'})
+HTTP response body: {"kind":"Status","message":"spec.flinkVersion: Unsupported value: \\"v2_0\\"","code":422}
+"""
+    (row,) = rows_of(text, tmp_path / "paste")
+    assert (
+        row["cause"]
+        == 'kubernetes.client.exceptions.ApiException: HTTP 422 Unprocessable Entity: spec.flinkVersion: Unsupported value: "v2_0"'
+    )
+
+
+def test_the_lines_of_a_failed_test_have_dates(tmp_path: Path) -> None:
+    text = """2024-05-29T08:22:10.1270209Z E   TypeError: cannot pickle '_thread.RLock' object
+2024-05-29T08:22:10.1280145Z =========================== short test summary info ===========================
+2024-05-29T08:22:10.1290333Z FAILED tests/test_scoring.py::test_rows - TypeError: cannot pickle '_thread.RLock' object
+"""
+    causes = [row["cause"] for row in rows_of(text, tmp_path / "paste")]
+    assert causes[0] == "TypeError: cannot pickle '_thread.RLock' object"
+
+
+def test_a_label_in_brackets_keeps_its_brackets(tmp_path: Path) -> None:
+    text = """com.aliyun.oss.OSSException: The key does not exist.
+[ErrorCode]: InvalidAccessKeyId
+\tat com.aliyun.oss.A.b(A.java:1)
+"""
+    (row,) = rows_of(text, tmp_path / "paste")
+    assert row["cause"].endswith("The key does not exist. [ErrorCode]: InvalidAccessKeyId")
+
+
+def test_a_record_shows_the_whole_message_of_its_exception(tmp_path: Path) -> None:
+    text = """2022-01-17 16:20:00,912 WARN  org.apache.flink.runtime.taskmanager.Task [] - Sink: rows (3/6)#0 (aa31) switched from RUNNING to FAILED.
+java.io.IOException: Error while sending value.
+ Row error for primary key="u8812", status=Not found
+\tat a.b.C.d(C.java:1)
+"""
+    row = rows_of(text, tmp_path / "paste")[0]
+    assert row["cause"] == (
+        'java.io.IOException: Error while sending value. Row error for primary key="u8812", status=Not found'
+    )
+
+
 def test_an_object_that_refers_to_another_failure_is_not_the_deepest() -> None:
     task = {
         "state": {

@@ -36,12 +36,13 @@ def measured(names: Sequence[str], found: Discovery) -> Measured | None:
         found: the inputs, without those of other engines.
     """
     table = parse_on_driver(plan_splits([s for s in found.sources if s.kind != "not-read"]))
-    rows = [row for row in table.to_pylist() if Event(row["event"]) not in _NOT_MEASURED]
+    parsed = table.to_pylist()
+    rows = [row for row in parsed if Event(row["event"]) not in _NOT_MEASURED]
     for row in rows:
         row["fields"] = dict(row["fields"] or ())
         row["time_us"] = row["utc_us"] if row["utc_us"] is not None else row["local_us"]
     if {ENGINES[name] for name in names} == {"spark"}:
-        return _rate(names[0], rows)
+        return _rate(names[0], rows, _span_us(parsed))
     of_checkpoint = any(
         row["event"] == Event.CHECKPOINT_FAILED and row["checkpoint"] for row in rows
     )
@@ -61,11 +62,21 @@ def _incident(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "what": "incident", "owner": None, "role": "unknown", "cluster": ""}
 
 
-def _rate(name: str, rows: list[dict[str, Any]]) -> Measured | None:
+def _rate(
+    name: str, rows: list[dict[str, Any]], span_us: tuple[int, int] | None
+) -> Measured | None:
     if not {Event(row["event"]) for row in rows} <= _SPARK:
         return None
     rows_by_kind = [("single", json.dumps({"app": "", **_without_nulls(row)})) for row in rows]
-    return Measured(facts={name: assemble_rate(rows_by_kind)})
+    spans_us = {} if span_us is None else {"": span_us}
+    return Measured(facts={name: assemble_rate(rows_by_kind, spans_us=spans_us)})
+
+
+def _span_us(parsed: list[dict[str, Any]]) -> tuple[int, int] | None:
+    """Return the first and the last time of the inputs, from the rows about their splits."""
+    splits = [dict(row["fields"]) for row in parsed if row["event"] == Event.SPLIT]
+    times = [int(s[key]) for s in splits for key in ("first_us", "last_us") if s.get(key)]
+    return (min(times), max(times)) if times else None
 
 
 def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:

@@ -110,6 +110,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "transaction-too-long": ("transaction-too-long", ()),
     "not-serializable": ("not-serializable", ("object", "closure")),
     "submission-failed": ("submission-failed", ("reason",)),
+    "job-not-started": ("submission-failed", ("reason",)),
     "deployment-failed": ("deployment-failed", ("events",)),
     "specification-refused": ("deployment-failed", ("specification",)),
     "yarn-deployment-failed": ("deployment-failed", ("attempts",)),

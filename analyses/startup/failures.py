@@ -20,6 +20,7 @@ KEEPS: Final = frozenset(
         "main-class-missing",
         "factory-missing",
         "submission-failed",
+        "job-not-started",
         "deployment-failed",
         "yarn-deployment-failed",
         "yarn-resources-missing",

@@ -24,6 +24,8 @@ _SPECIFIC: Final = re.compile(r"\d|[/\\\"`\[{=@]|'\S|\w[.:]\w")
 _EMPTY: Final = re.compile(
     r"|None\.get|(?:head|last|next|max|min|reduce) (?:of|on) (?:an )?empty \w{1,20}|empty(?:\.\w{1,30})?|No value present|-?\d{1,19}"
 )
+# A path or a quoted name, which even the message of a wrapper may add.
+_NAMES: Final = re.compile(r"'[^']*[\w/][^']*'|\"[^\"]*\w[^\"]*\"|\w:/{1,3}\w")
 _ERRNO: Final = re.compile(r"\[Errno -?\d{1,6}\] ")
 # Messages of wrappers, which only state that something failed.
 _WRAPPERS: Final = re.compile(
@@ -48,9 +50,15 @@ def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | 
     'java.net.ConnectException: Connection refused (Could not connect to BlobServer at jm:6124)'
     >>> with_context(["a.KafkaException: Failed to construct kafka consumer", "a.b.IllegalArgumentException: No JAAS entry 'K'"], 0)
     "a.KafkaException: Failed to construct kafka consumer (caused by IllegalArgumentException: No JAAS entry 'K')"
+    >>> with_context(["a.IOException: DestHost:destPort rm2:8032", "b.SaslException: GSS initiate failed [7 - LOOKING_UP_SERVER]"], 1)
+    'b.SaslException: GSS initiate failed [7 - LOOKING_UP_SERVER] (address rm2:8032)'
     """
     decisive = chain[link]
-    more = _reason_below(chain, link) or _words_around(chain, link, above)
+    more = (
+        _reason_below(chain, link)
+        or _words_around(chain, link, above)
+        or _address_around(chain, link, above)
+    )
     if not more and frame is not None and _EMPTY.fullmatch(message_of(decisive)) is not None:
         decisive, more = decisive.removesuffix(": null"), f"at {frame}"
     return f"{decisive[: 500 - len(more) - 3]} ({more})" if more else decisive
@@ -86,6 +94,27 @@ def _words_around(chain: Sequence[str], link: int, above: str) -> str:
     return ""
 
 
+# A failure of a connection or of its authentication.
+_OF_CONNECTION: Final = re.compile(
+    r"(?i)connect|timed out|route to host|unreachable|refused|handshake|\bSSL|\bGSS|\bSASL|authenticat|broken pipe"
+)
+_ADDRESS: Final = re.compile(
+    r"\b(?!(?:localhost|127\.0\.0\.1)\b)(?:[a-z][a-z+.]{1,20}://[^\s\]\[(){}\"',]{4,200}"
+    r"|(?:[A-Za-z][\w-]{0,62}(?:\.[\w-]{1,63}){0,8}|\d{1,3}(?:\.\d{1,3}){3})(?:/(?:\d{1,3}\.){3}\d{1,3})?:(?!0\b)\d{2,5}\b)"
+)
+
+
+def _address_around(chain: Sequence[str], link: int, above: str) -> str:
+    """Return the nearest address around a failed connection that does not show its own address."""
+    message = message_of(chain[link])
+    if _OF_CONNECTION.search(chain[link]) is None or _ADDRESS.search(message) is not None:
+        return ""
+    for text in (*reversed(chain[: link % len(chain)]), above):
+        if (found := _ADDRESS.search(message_of(text))) is not None:
+            return f"address {found[0].rstrip('.:;')}"
+    return ""
+
+
 def _without(known: str, message: str) -> str:
     """Return what a message adds to the decisive exception's message, which it may repeat.
 
@@ -105,7 +134,8 @@ def _is_informative(text: str, message: str) -> bool:
         return False
     known = classify([text])
     wraps = _WRAPPERS.search(message[:200]) is not None
-    return not wraps and not (known is not None and is_wrapper(known.name))
+    names = known is not None and is_wrapper(known.name) and _NAMES.search(message) is None
+    return not wraps and not names
 
 
 def _truncate(text: str) -> str:

@@ -26,8 +26,10 @@ _PAIR = re.compile(
 )
 _KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
 _SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
-# A JSON list or object, or a part of one, but not a Spark error condition or the name of a Kafka client.
-_STRINGS = re.compile(r"(?!\[[A-Z][A-Z0-9_.]{4,100}\]|\[\w{1,40} \w{1,40}=)(?:[\[\"{,]|\Z)")
+# A JSON list or object, or a part of one, but not a Spark error condition, a label or the name of a Kafka client.
+_STRINGS = re.compile(
+    r"(?!\[[A-Z][A-Z0-9_.]{4,100}\]|\[[A-Za-z][\w -]{1,40}\]: ?\S|\[\w{1,40} \w{1,40}=)(?:[\[\"{,]|\Z)"
+)
 _JOINED = re.compile(
     r"\s{1,16}(?=at (?:[\w.$-]{1,80}/{1,2})?[\w.$<>-]{3,300}\([^()\n]{1,120}\)|Caused by: |\.\.\. \d{1,4} (?:more|common))"
 )
@@ -65,6 +67,24 @@ def unescape(text: str) -> str:
     for escape, plain in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
         text = text.replace(escape, plain)
     return text
+
+
+_SIGNS_OF_HTML: Final = (
+    b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;",
+    b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<span",
+)  # fmt: skip
+
+
+def is_html(data: bytes) -> bool:
+    """Return whether a text has HTML tags or entities."""
+    return any(sign in data for sign in _SIGNS_OF_HTML)
+
+
+def message_lines(message: str) -> list[str]:
+    """Return the lines of a message that contains a stack trace with escaped newlines."""
+    message = message.replace("\\\\n", "\\n").replace("\\\\t", "\\t")  # JSON inside JSON
+    is_escaped = "\\n" in message and ("\\tat " in message or "\\nCaused" in message)
+    return unescape(message).split("\n") if is_escaped else [message]
 
 
 def strip_marks(line: str) -> str:

@@ -104,13 +104,23 @@ def is_harmless_record(logger: str | None, message: str, below: Iterable[str] = 
     True
     """
     name = (logger or "").rpartition(".")[2]
-    trace = any(is_exception_line(text) and not is_routine((text,)) for text in below)
-    return bool(name) and _benign(trace).match(f"{name}: {message[:_TEXT]}") is not None
+    if not name:
+        return False
+    record, found = f"{name}: {message[:_TEXT]}", [*below]
+    trace = any(is_exception_line(text) and not is_routine((text,)) for text in found)
+    return _benign(trace).match(record) is not None or any(
+        re.match(_pattern_of_record(entry), record)
+        and all(re.search(entry["below"], text[:_TEXT]) for text in found)
+        for entry in _data()["benign"]
+        if "below" in entry
+    )
 
 
 def benign_samples(trace: bool = False) -> list[str]:
     """Return a sample of each record that healthy processes log; with `trace`, also above an exception."""
-    return [entry["sample"] for entry in _data()["benign"] if not (trace and entry.get("alone"))]
+    return [
+        entry["sample"] for entry in _data()["benign"] if not (trace and _depends_on_trace(entry))
+    ]
 
 
 def is_overcome(text: str, after: bytes, *, grave: bool = False) -> bool:
@@ -221,8 +231,17 @@ def _pattern_of(name: str) -> re.Pattern[str]:
 @functools.cache
 def _benign(trace: bool) -> re.Pattern[str]:
     """Return a pattern for the logger and the message of any record in the table, or of any with an exception."""
-    entries = [entry for entry in _data()["benign"] if not (trace and entry.get("alone"))]
-    return re.compile("|".join(f"(?:{e['logger']}): (?:{e['text']})" for e in entries))
+    entries = [entry for entry in _data()["benign"] if not (trace and _depends_on_trace(entry))]
+    return re.compile("|".join(map(_pattern_of_record, entries)))
+
+
+def _pattern_of_record(entry: Mapping[str, Any]) -> str:
+    return f"(?:{entry['logger']}): (?:{entry['text']})"
+
+
+def _depends_on_trace(entry: Mapping[str, Any]) -> bool:
+    """Return whether a record is not harmless above any exception."""
+    return bool(entry.get("alone") or "below" in entry)
 
 
 @functools.cache

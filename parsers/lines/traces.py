@@ -62,6 +62,9 @@ _OF_JDK: Final = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.")
 _LIBRARIES: Final = (
     *_ORDINARY,
     "org.apache.",
+    "com.alibaba.",
+    "com.aliyun.",
+    "com.dtstack.",
     "com.google.",
     "com.amazonaws.",
     "com.fasterxml.",
@@ -131,6 +134,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
         given: the end of the record's own line, which may be an exception.
     """
     given, lines = _with_announced(given, lines)
+    lines = _with_whole_messages(lines)
     exception = _without_wrappers(given) if is_exception_line(given) else None
     causes: list[str] = []
     is_wrapped = False
@@ -181,6 +185,24 @@ def _with_announced(given: str, lines: Iterable[str]) -> tuple[str, list[str]]:
         elif line.strip() or not continues:
             whole.append(line)
     return whole[0], whole[1:]
+
+
+def _with_whole_messages(lines: Sequence[str]) -> list[str]:
+    """Join the message of each exception in a stack trace with the lines that continue it."""
+    found: list[str] = []
+    continues = False
+    for at, line in enumerate(lines):
+        if continues and not _is_below(line) and not line.startswith(_AFTER_MESSAGE):
+            found[-1] = f"{found[-1].rstrip()} {line.strip()}"
+            continue
+        text = line.strip().removeprefix("Caused by: ")
+        continues = _continues(text, lines[at + 1 : at + 2 + _MESSAGE_LINES])
+        found.append(line)
+    return found
+
+
+_AFTER_MESSAGE: Final = ("Driver stacktrace", "=== Streaming Query ===")
+"""Lines below the message of a Spark exception that do not belong to it."""
 
 
 def _is_below(line: str) -> bool:

@@ -22,6 +22,7 @@ from flowdiag.parsers.spark.causes import (
 )
 
 _MESSAGE: Final = 3000
+_WORDS: Final = 2  # a Python error with fewer words in its first line explains nothing
 
 
 class Heading(NamedTuple):
@@ -144,7 +145,7 @@ class Pasted:
         at = self.offset if self.python_at is None else self.python_at
         of_python = self.python is not None and self.at[-1] <= at  # no `Caused by` follows it
         if self.python and of_python and (found is None or found.link >= len(self.chain) or outer):
-            cause = with_context([without_query(self.python)], 0, above)
+            cause = with_context([without_query(self._whole_python_error(self.python))], 0, above)
             return (f"{cause} (then {self.then})" if self.then else cause), at
         chain = [
             python_root(without_lost_task(without_query(text[:_MESSAGE]))) for text in self.chain
@@ -152,6 +153,12 @@ class Pasted:
         link = len(chain) - 1 if found is None or outer else min(found.link, len(chain) - 1)
         frame = own_frame(self.lines) or thrown_at(self.lines)
         return with_context(chain, link, above, frame), self.at[link]
+
+    def _whole_python_error(self, error: str) -> str:
+        """Return a Python error, with the next lines of its message if its first line contains almost nothing."""
+        name, _, message = error.partition(":")
+        last = self.chain[-1] if self.chain else ""
+        return last if len(message.split()) < _WORDS and last.startswith(name) else error
 
     @property
     def user_frame(self) -> str | None:

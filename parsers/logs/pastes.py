@@ -24,7 +24,15 @@ from flowdiag.parsers.exceptions import (
 )
 from flowdiag.parsers.kubernetes_requests import short_request
 from flowdiag.parsers.lines import prefix
-from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
+from flowdiag.parsers.lines.decoration import (
+    COUNT,
+    LINE,
+    is_html,
+    message_lines,
+    strip_decoration,
+    strip_marks,
+    unescape,
+)
 from flowdiag.parsers.lines.failure_lines import (
     failure_line,
     is_fallback,
@@ -263,10 +271,6 @@ def classify_text(text: str | None, engine: str) -> Classified | None:
     return one.classify(engine)
 
 
-_ESCAPES: Final = (b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;")
-_TAGS: Final = (b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<span")
-
-
 _OPERATOR: Final = "org.apache.flink.kubernetes.operator"
 _AFTER_MESSAGE: Final = '","additionalMetadata"'
 _CELLS: Final = re.compile(r"\t| {0,4}\|(?: {1,4}|\Z)")
@@ -278,8 +282,7 @@ class _Segments:
     def __init__(self, data: bytes, whole: bool) -> None:
         self._data = data = without_misread_letters(data)
         self._whole = whole
-        text = data[:HEAD_BYTES]
-        self._escaped = any(sign in text for sign in (*_ESCAPES, *_TAGS))
+        self._escaped = is_html(data[:HEAD_BYTES])
         self._done: list[Pasted] = []
         self._block: Pasted | None = None
         self._stamp: prefix.Stamp | None = None  # time of a line with only a date
@@ -417,7 +420,7 @@ class _Segments:
         self.headed = True
         self._like = head if head.carriers else None
         self._level, self._stamp = head.level or "INFO", None
-        message, *more = _message_lines(head.text[head.begin : head.end][:_MESSAGE].strip())
+        message, *more = message_lines(head.text[head.begin : head.end][:_MESSAGE].strip())
         stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
         above, logger = self._heading, head.logger
         if above is not None and not above.message and not head.has_timestamp:  # java.util.logging
@@ -689,7 +692,9 @@ class _Segments:
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
         if stamp is not None:
-            self._take_dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
+            self._take_dated(
+                offset, stamp, strip_marks(text[stamp.end :].strip(" \t|,;-]")).lstrip()
+            )
         elif (cell := self._cell(bare)) is not None:
             self._take_row(offset, bare, cell)
         else:
@@ -774,13 +779,6 @@ _REENTRANT: Final = "reentrant call inside"  # of a signal handler, so the secon
 _JVM: Final = "JVM stacktrace:"
 _GAP: Final = re.compile(r"(?<=\w): {2,400}")
 _FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program will exit")
-
-
-def _message_lines(message: str) -> list[str]:
-    """Return the lines of a message that contains a stack trace with escaped newlines."""
-    message = message.replace("\\\\n", "\\n").replace("\\\\t", "\\t")  # JSON inside JSON
-    is_escaped = "\\n" in message and ("\\tat " in message or "\\nCaused" in message)
-    return unescape(message).split("\n") if is_escaped else [message]
 
 
 def _is_whole(block: Pasted) -> bool:

@@ -509,12 +509,13 @@ class Reader:
         trace = read_trace(lines, row.get("cause") or "")
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
-            bare = len(trace.chain) > 1 and not message_of(trace.cause)
-            cause = with_context(trace.chain, -1) if bare else trace.cause
+            vague = row["event"] in _OF_STATES or not message_of(trace.cause)
+            cause = with_context(trace.chain, -1) if vague and len(trace.chain) > 1 else trace.cause
             row["cause"] = _decisive_with_context(trace.chain) if of_spark else cause
         if (row.get("cause") or "").startswith(OF_THE_JVM):
             row["cause"] = python_error(lines) or row["cause"]
-        extra = _trace_fields(row, trace, lines, of_spark=of_spark)
+        above = record.head.text[record.head.begin :]
+        extra = _trace_fields(row, trace, lines, above, of_spark=of_spark)
         if row["event"] == Event.CHECKPOINT_FAILED and "thrown_at" in extra:
             row["cause"] = f"{row['cause'].removesuffix(': null')} (at {extra['thrown_at']})"
         if extra:
@@ -627,6 +628,7 @@ class Reader:
 _NOT_FINALIZED: Final = "checkpoint-not-finalized"
 # Spark records with the exception of a task, batch or query.
 _OF_SPARK: Final = (Event.SPARK_INCIDENT, Event.SPARK_QUERY, Event.SPARK_OUTPUT)
+_OF_STATES: Final = (Event.TASK_STATE, Event.JOB_STATE)
 # Records of a job or checkpoint whose exception contains the subtask.
 _NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _EXIT_CODE: Final = re.compile(r"Exit code: -?[1-9]")  # in YARN's diagnostics
@@ -650,7 +652,7 @@ def _decisive_with_context(chain: Sequence[str]) -> str | None:
 
 
 def _trace_fields(
-    row: dict[str, Any], trace: Trace, lines: list[str], *, of_spark: bool
+    row: dict[str, Any], trace: Trace, lines: list[str], above: str, *, of_spark: bool
 ) -> dict[str, str]:
     """Return the fields that a stack trace adds to the row of its record."""
     extra: dict[str, str] = {}
@@ -667,7 +669,7 @@ def _trace_fields(
             extra["exception"] = trace.second or trace.exception
     extra |= middle_of(trace.chain)
     extra |= _frames(trace, lines)
-    extra |= _origin_fields(row, trace, lines)
+    extra |= _origin_fields(row, trace, lines, above)
     if row["event"] in _NAMING and len(trace.chain) > 2:
         extra |= _task_fields(trace.chain)
     return extra
@@ -682,13 +684,16 @@ def _frames(trace: Trace, lines: list[str]) -> dict[str, str]:
     return {name: frame for name, frame in fields.items() if frame is not None}
 
 
-def _origin_fields(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, str]:
-    """Return the software that threw an exception and, for a query, the process, as fields of the row."""
-    if row["event"] not in (*_OF_SPARK, Event.TASK_STATE, Event.JOB_STATE):
+def _origin_fields(
+    row: dict[str, Any], trace: Trace, lines: list[str], above: str
+) -> dict[str, str]:
+    """Return the software that threw an exception and, for Spark, the process, as fields of the row."""
+    if row["event"] not in (*_OF_SPARK, *_OF_STATES):
         return {}
     chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
     source = component_of(chain, lines)
-    process = process_of(chain, lines) if row["event"] == Event.SPARK_QUERY else None
+    record = () if row["event"] == Event.SPARK_QUERY else (row.get("logger"), above)
+    process = process_of(chain, lines, *record) if row["event"] in _OF_SPARK else None
     found = {} if process is None else {"process": process.name}
     if source is not None and source.role == "part":
         found["component"] = source.name

@@ -126,3 +126,14 @@ def test_names(name: str, expected: str | None) -> None:
 def test_process(frame: str, expected: str | None) -> None:
     found = process_of(["java.lang.OutOfMemoryError: Java heap space"], [f"\tat {frame}"])
     assert (found.name if found else None) == expected
+
+
+def test_the_sink_of_a_vendor_is_no_code_of_the_job() -> None:
+    lines = [
+        "com.alibaba.hologres.client.HoloClientException: read-only",
+        "\tat com.alibaba.hologres.client.impl.action.PutAction.check(PutAction.java:61)",
+        "\tat com.alibaba.ververica.connectors.hologres.sink.HologresSinkFunction.invoke(HologresSinkFunction.java:97)",
+    ]
+    source, process = component_of(lines[:1], lines), process_of(lines[:1], lines)
+    assert source is not None and source.name == "hologres"
+    assert process is not None and process.name == "flink-taskmanager"
