@@ -581,7 +581,7 @@ def test_a_label_in_brackets_keeps_its_brackets(tmp_path: Path) -> None:
 \tat com.aliyun.oss.A.b(A.java:1)
 """
     (row,) = rows_of(text, tmp_path / "paste")
-    assert row["cause"].endswith("The key does not exist. [ErrorCode]: InvalidAccessKeyId")
+    assert str(row["cause"]).endswith("The key does not exist. [ErrorCode]: InvalidAccessKeyId")
 
 
 def test_a_record_shows_the_whole_message_of_its_exception(tmp_path: Path) -> None:
