@@ -878,7 +878,13 @@ def test_a_query_that_ends_after_reading_everything_is_healthy() -> None:
 
 @pytest.mark.parametrize(
     ("after_ms", "busy", "verdict"),
-    [(40, False, "healthy"), (40, True, "inconclusive"), (900, False, "inconclusive")],
+    [
+        (40, False, "healthy"),
+        (40, True, "inconclusive"),
+        (900, False, "inconclusive"),
+        (3100, False, "healthy"),
+        (3100, True, "inconclusive"),
+    ],
 )
 def test_a_query_with_equal_triggers_has_read_everything_if_it_ends_between_two(
     after_ms: int, busy: bool, verdict: str

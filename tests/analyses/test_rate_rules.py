@@ -874,5 +874,7 @@ def test_equally_many_rows_of_files_may_be_a_limit() -> None:
     files = ({"name": "FileStreamSource[file:/in]"},)
     equal = [w.trigger(n, 500, rows=200, sources=files) for n in range(20)]
     assert w.verdict(w.application(queries=(w.query(equal),))) == "inconclusive"
+    after_more = [w.trigger(0, 500, rows=900, sources=files), *equal[1:]]
+    assert w.verdict(w.application(queries=(w.query(after_more),))) == "healthy"
     uneven = [replace(t, rows=200 + 50 * (n % 2)) for n, t in enumerate(equal)]
     assert w.verdict(w.application(queries=(w.query(uneven),))) == "healthy"

@@ -222,7 +222,7 @@ def _verdict(
                 ),
             ),
             (
-                _equal_files(late),
+                _equal_files(query, late),
                 Stability.INCONCLUSIVE,
                 (
                     "every trigger reads the same number of rows from files, as with a limit on files per trigger, and "
@@ -253,13 +253,15 @@ def _begins_to_overrun(state: StreamState, query: QueryFacts) -> bool:
     return lasted[1] > interval and all(a < b for a, b in pairwise(lasted))
 
 
-def _equal_files(late: Sequence[Trigger]) -> bool:
-    """Return whether all triggers read equally many rows from files, best explained by a limit on files."""
+def _equal_files(query: QueryFacts, late: Sequence[Trigger]) -> bool:
+    """Return whether all recent triggers read equally many rows from files, best explained by a limit on files.
+
+    If an earlier trigger of the same run read more, a limit is not the reason.
+    """
     sources = {source.get("name", "").partition("[")[0] for t in late for source in t.sources}
-    rows = {t.rows for t in late}
-    return (
-        len(late) >= d.LATE and sources == {"FileStreamSource"} and len(rows) == 1 and rows != {0}
-    )
+    rows = {t.rows or 0 for t in late}
+    most = max((t.rows or 0 for t in query.triggers if t.run_id == late[-1].run_id), default=0)
+    return len(late) >= d.LATE and sources == {"FileStreamSource"} and rows == {most} != {0}
 
 
 def _needs_interval(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:
@@ -330,10 +332,13 @@ def ended_when_drained(query: QueryFacts) -> bool:
     Such a query ends right after its last trigger. A user usually stops a query in the middle of a trigger. The last
     trigger is often smaller than the others, while a query that falls behind reads more each time. If a limit makes all
     triggers equal, the query must end within a tenth of a trigger. Times in logs lack the milliseconds.
+
+    An event log has no time for the end of a query. If the application then runs for at least another trigger without a
+    job, the query had no more to read.
     """
     last = query.triggers[-1]
     ends = [r for r in query.events_of("terminated") if r.fields.get("run_id") == last.run_id]
-    times = (record.time_us for record in ends if record.time_us is not None)
+    times = [record.time_us for record in ends if record.time_us is not None]
     end_us = min(times, default=query.run_end_us)
     if not ends or any(r.cause for r in ends) or query.unfinished or end_us is None:
         return False
@@ -341,6 +346,8 @@ def ended_when_drained(query: QueryFacts) -> bool:
     is_smaller = (last.rows or 0) < max(t.rows or 0 for t in query.triggers)
     soon_ms = min(1000, took_ms / 2 if is_smaller else took_ms / 10)
     after_us = end_us - last.time_us - took_ms * 1000
+    if not times and after_us >= took_ms * 1000:
+        return True
     return -1_000_000 < after_us <= soon_ms * 1000
 
 
