@@ -334,7 +334,7 @@ def ended_when_drained(query: QueryFacts) -> bool:
     triggers equal, the query must end within a tenth of a trigger. Times in logs lack the milliseconds.
 
     An event log has no time for the end of a query. If the application then runs for at least another trigger without a
-    job, the query had no more to read.
+    job, the query had read everything.
     """
     last = query.triggers[-1]
     ends = [r for r in query.events_of("terminated") if r.fields.get("run_id") == last.run_id]
