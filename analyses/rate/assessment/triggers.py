@@ -259,9 +259,10 @@ def _equal_files(query: QueryFacts, late: Sequence[Trigger]) -> bool:
     If an earlier trigger of the same run read more, a limit is not the reason.
     """
     sources = {source.get("name", "").partition("[")[0] for t in late for source in t.sources}
-    rows = {t.rows or 0 for t in late}
-    most = max((t.rows or 0 for t in query.triggers if t.run_id == late[-1].run_id), default=0)
-    return len(late) >= d.LATE and sources == {"FileStreamSource"} and rows == {most} != {0}
+    if len(late) < d.LATE or sources != {"FileStreamSource"}:
+        return False
+    most = max(t.rows or 0 for t in query.triggers if t.run_id == late[-1].run_id)
+    return {t.rows for t in late} == {most} != {0}
 
 
 def _needs_interval(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:
@@ -342,13 +343,18 @@ def ended_when_drained(query: QueryFacts) -> bool:
     end_us = min(times, default=query.run_end_us)
     if not ends or any(r.cause for r in ends) or query.unfinished or end_us is None:
         return False
+    after_ms = (end_us - last.time_us) / 1000 - (last.duration_ms or 0)
+    return _ended_between_triggers(query, after_ms, timed=bool(times))
+
+
+def _ended_between_triggers(query: QueryFacts, after_ms: float, *, timed: bool) -> bool:
+    """Return whether a query ended right after its last trigger or, if the time is unknown, without another one."""
+    last = query.triggers[-1]
     took_ms = last.duration_ms or 0
-    is_smaller = (last.rows or 0) < max(t.rows or 0 for t in query.triggers)
-    soon_ms = min(1000, took_ms / 2 if is_smaller else took_ms / 10)
-    after_us = end_us - last.time_us - took_ms * 1000
-    if not times and after_us >= took_ms * 1000:
+    if not timed and after_ms >= took_ms:
         return True
-    return -1_000_000 < after_us <= soon_ms * 1000
+    is_smaller = (last.rows or 0) < max(t.rows or 0 for t in query.triggers)
+    return -1000 < after_ms <= min(1000, took_ms / 2 if is_smaller else took_ms / 10)
 
 
 # -- falling behind ------------------------------------------------------------------------------
