@@ -408,6 +408,31 @@ def report_on(text: str, folder: Path, session: SparkSession) -> Report:
     return report
 
 
+MALFORMED = (
+    '[CAST_INVALID_INPUT] The value \'abc\' of the type "STRING" cannot be cast to "INT" because it is malformed. '
+    "Correct the value as per the syntax, or change its target type."
+)
+
+
+@pytest.mark.parametrize(
+    ("reported", "failure", "number"),
+    [
+        (f"org.apache.spark.SparkNumberFormatException: {MALFORMED}", MALFORMED, 0),
+        (
+            "java.io.IOException: No space left on device",
+            "Exception occurred while manually close the output stream to file /tmp/a, No space left on device",
+            0,
+        ),
+        ("java.io.IOException: No space left on device", "java.io.IOException: closed", 1),
+        ("java.io.IOException: closed", "The stream of order 7 was closed", 1),
+    ],
+)
+def test_a_message_without_its_class_repeats_a_reported_failure(
+    reported: str, failure: str, number: int
+) -> None:
+    assert len(failure_groups([Occurrence(failure=failure)], [reported])) == number
+
+
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_single_record_is_a_finding(name: str, tmp_path: Path, spark: SparkSession) -> None:
     record, shown = RECORDS[name]

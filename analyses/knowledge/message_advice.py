@@ -26,7 +26,7 @@ _FRAME: Final = re.compile(r"^\s*(?:at [\w$.]+[(]|\.\.\. \d+ more|File \")", re.
 _VERBS: Final = (
     r"set|increase|reduce|lower|enable|disable|specify|configure|consider|ensure|make\ sure|upgrade|downgrade"
     r"|restart(?!\ count)|retry|correct|adjust|provide|remove|use(?!\ of)|change(?!\ (?:event|stream))"
-    r"|check(?!\ constraint)|add|install|delete|run|try|define|create|grant|rename|register|free"
+    r"|check(?!\ constraint)|add|install|delete|run|try|define|create|grant|rename(?!\ destination)|register|free"
 )
 _ADVICE: Final = re.compile(
     rf"""^(?:(?:hint|note|solution)\s*:\s*)?(?:{_VERBS})\s+[\w'"`(./\[]

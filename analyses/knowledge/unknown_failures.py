@@ -282,6 +282,9 @@ _NO_RECORDS: Final = (
 _OF_YARN: Final = re.compile(
     r"\A(?:Application diagnostics message: )?User class threw exception: "
 )
+_CLASS: Final = re.compile(r"\A(?:\w{1,100}(?:Exception|Error|Throwable): ?)+")
+_LONG: Final = 600  # characters of a text in which another one is searched
+_COMPARABLE: Final = 20  # minimum characters of a message without its class
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
 _LABEL: Final = re.compile(r"\A(?:Error: |diagnostics: |\W{0,4}errors?\W{2,6}(?=[a-z]+\.))")
 _CLIENT: Final = re.compile(r"\A\[\w{1,40} clientId=[^\]]{1,300}\] ")  # prefix of Kafka's clients
@@ -315,11 +318,12 @@ def failure_groups(
         occurrences: the failures in order.
         reported: texts of failures that other rules report.
     """
-    known = [_shape(text) for text in reported if text]
+    known = [_shape(text, _LONG) for text in reported if text]
     groups: dict[str, list[Occurrence]] = {}
     for one in occurrences:
         shape = _shape(one.failure)
-        if not any(shape in text or text in shape for text in known):
+        whole = _shape(one.failure, _LONG)
+        if not any(shape in text or _message(text) in whole for text in known):
             members = groups.setdefault(shape, [])
             if one.ref is None or all(one.ref != other.ref for other in members):
                 members.append(one)
@@ -345,7 +349,13 @@ def _is_repeated(group: FailureGroup, reported: Sequence[str]) -> bool:
     return any(all(code in text for code in codes) for text in reported if text)
 
 
-def _shape(text: str) -> str:
+def _shape(text: str, length: int = 120) -> str:
     """Reduce a text to its wording for comparison: without packages, numbers and YARN's introduction."""
     bare = _PACKAGE.sub("", _OF_YARN.sub("", " ".join(text.split())))
-    return _SHAPE.sub("#", bare).rstrip(".")[:120]
+    return _SHAPE.sub("#", bare).rstrip(".")[:length]
+
+
+def _message(shape: str) -> str:
+    """Return the start of a reported message without its class, or all of it if the rest is too short to compare."""
+    message = _CLASS.sub("", shape)
+    return (message if len(message) >= _COMPARABLE else shape)[:120]

@@ -29,6 +29,7 @@ from flowdiag.analyses.model.finding import Action
         ("java.io.IOException: Connection reset by peer", ""),
         ("Set(orders-0) are gone", ""),
         ("check constraint violated", ""),
+        ("rename destination file:/out/_spark_metadata/0 already exists.", ""),
         ("Use of closed network connection", ""),
         (
             (
