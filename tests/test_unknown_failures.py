@@ -591,6 +591,21 @@ HTTP response body: {"kind":"Status","message":"spec.flinkVersion: Unsupported v
     )
 
 
+def test_a_pod_that_cannot_be_configured_is_a_failure(tmp_path: Path) -> None:
+    pods = """NAME                     READY   STATUS    RESTARTS   AGE
+orders-taskmanager-1-1   1/1     Running   0          41s
+"""
+    event = """
+Events:
+  Type     Reason  Age                From     Message
+  ----     ------  ----               ----     -------
+  Warning  Failed  11s (x4 over 40s)  kubelet  Error: container has runAsNonRoot and image will run as root
+"""
+    for text, is_failure in ((pods, False), (pods + event, True)):
+        (tmp_path / "paste").write_text(text)
+        assert (discover([str(tmp_path / "paste")]).sources[0].kind == "log") is is_failure
+
+
 def test_the_lines_of_a_failed_test_have_dates(tmp_path: Path) -> None:
     text = """2024-05-29T08:22:10.1270209Z E   TypeError: cannot pickle '_thread.RLock' object
 2024-05-29T08:22:10.1280145Z =========================== short test summary info ===========================

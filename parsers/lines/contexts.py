@@ -54,11 +54,12 @@ def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | 
     'b.SaslException: GSS initiate failed [7 - LOOKING_UP_SERVER] (address rm2:8032)'
     """
     decisive = chain[link]
-    more = (
-        _reason_below(chain, link)
-        or _words_around(chain, link, above)
-        or _address_around(chain, link, above)
+    below = _reason_below(chain, link)
+    around = below or _words_around(chain, link, above)
+    address = _address_around(
+        chain, len(chain) - 1 if below else link, f"{decisive} {around}", above
     )
+    more = "; ".join(filter(None, (around, address)))
     if not more and frame is not None and _EMPTY.fullmatch(message_of(decisive)) is not None:
         decisive, more = decisive.removesuffix(": null"), f"at {frame}"
     return f"{decisive[: 500 - len(more) - 3]} ({more})" if more else decisive
@@ -104,10 +105,9 @@ _ADDRESS: Final = re.compile(
 )
 
 
-def _address_around(chain: Sequence[str], link: int, above: str) -> str:
-    """Return the nearest address around a failed connection that does not show its own address."""
-    message = message_of(chain[link])
-    if _OF_CONNECTION.search(chain[link]) is None or _ADDRESS.search(message) is not None:
+def _address_around(chain: Sequence[str], link: int, known: str, above: str) -> str:
+    """Return the nearest address around a failed connection, unless the known text has an address."""
+    if _OF_CONNECTION.search(chain[link]) is None or _ADDRESS.search(known) is not None:
         return ""
     for text in (*reversed(chain[: link % len(chain)]), above):
         if (found := _ADDRESS.search(message_of(text))) is not None:

@@ -28,7 +28,7 @@ _KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
 _SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
 # A JSON list or object, or a part of one, but not a Spark error condition, a label or the name of a Kafka client.
 _STRINGS = re.compile(
-    r"(?!\[[A-Z][A-Z0-9_.]{4,100}\]|\[[A-Za-z][\w -]{1,40}\]: ?\S|\[\w{1,40} \w{1,40}=)(?:[\[\"{,]|\Z)"
+    r"(?!\[[A-Z][A-Z0-9_.]{4,100}\]|\[[A-Za-z][\w -]{1,40}\]: ?\S|\[\w{1,40} \w{1,40}=|\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?:-?\d|true|false|null))(?:[\[\"{,]|\Z)"
 )
 _JOINED = re.compile(
     r"\s{1,16}(?=at (?:[\w.$-]{1,80}/{1,2})?[\w.$<>-]{3,300}\([^()\n]{1,120}\)|Caused by: |\.\.\. \d{1,4} (?:more|common))"

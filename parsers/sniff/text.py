@@ -14,7 +14,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
+from flowdiag.parsers.flink.container_texts import (
+    ended_containers,
+    looks_like_kubectl,
+    reports_killed_process,
+)
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
 from flowdiag.parsers.kubernetes.throttling import looks_like_throttling
@@ -347,6 +351,9 @@ def _sniff_unread(sample: Sample, verdict: Sniffed) -> Sniffed | None:
         if len(data) > EXCERPTED_BYTES:
             return None
         return _sniff_failures(excerpts(data).data, vague=False)
+    head = sample.head.decode("utf-8", "replace")
+    if reason == KUBECTL and next(ended_containers(head), None) is None:
+        return _sniff_failures(sample.head, vague=False)
     if reason in _FINAL:
         return None
     sentence = reason == _CONFIGURATION and sample.head.strip().count(b"\n") < _FEW

@@ -137,3 +137,12 @@ def test_the_sink_of_a_vendor_is_no_code_of_the_job() -> None:
     source, process = component_of(lines[:1], lines), process_of(lines[:1], lines)
     assert source is not None and source.name == "hologres"
     assert process is not None and process.name == "flink-taskmanager"
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"), [("bigquery", "bigquery"), ("storage", "gcs"), ("other", None)]
+)
+def test_the_address_of_a_google_service_names_it(service: str, expected: str | None) -> None:
+    text = f"com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden POST https://{service}.googleapis.com/v2/x"
+    found = component_of([text])
+    assert (found.name if found is not None and found.role == "part" else None) == expected
