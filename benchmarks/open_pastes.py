@@ -74,6 +74,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "mixed-9": (23, 3, 0, 0, 2),
     "mixed-10": (30, 8, 3, 0, 8),
     "mixed-11": (25, 1, 0, 1, 2),
+    "mixed-12": (23, 2, 1, 1, 0),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 
