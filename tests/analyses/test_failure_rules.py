@@ -273,6 +273,28 @@ def test_a_taskmanager_that_shuts_down_is_the_lost_one() -> None:
     assert only_finding(process_lost.RULE, replace(facts, jobs=jobs)).severity is Severity.INFO
 
 
+@pytest.mark.parametrize(("after_s", "lost"), [(1.0, False), (60.0, True)])
+def test_the_shutdown_of_a_cluster_loses_no_taskmanager(after_s: float, lost: bool) -> None:
+    """Scripts that stop a cluster stop the TaskManagers shortly before the JobManager."""
+    job = Bench()
+    job.completes(10)
+    gone = "org.apache.flink.util.FlinkExpectedException: The TaskExecutor is shutting down."
+    fails(job, job.now_s, "enrich", 1, gone)
+    job.happens("job-restarting", second=job.now_s)
+    stop = {"template": "signal-received", "role": "jobmanager"}
+    job.happens("process-stopped", second=job.now_s + after_s, text=stop)
+    assert bool(findings(process_lost.RULE, job.facts())) is lost
+
+
+def test_a_taskmanager_that_is_lost_before_the_shutdown_of_its_cluster_is_lost() -> None:
+    job = Bench()
+    job.completes(10)
+    fails(job, job.now_s, "enrich", 1, LOST, lost_taskmanager="tm-3", lost_host="host-tm-3")
+    stop = {"template": "signal-received", "role": "jobmanager"}
+    job.happens("process-stopped", second=job.now_s + 5, text=stop)
+    assert only_finding(process_lost.RULE, job.facts()).subject.taskmanager == "tm-3"
+
+
 def test_a_loss_without_slots_to_restart() -> None:
     job = Bench()
     job.completes(10)

@@ -59,6 +59,8 @@ QUIET_US: Final = 600_000_000
 DOWN_INTERVALS: Final = 5
 # Failures closer together than this belong to one restart.
 BURST_US: Final = 3_000_000
+# TaskManagers end at most this long before or after the JobManager if somebody shuts down the cluster.
+SHUTDOWN_US: Final = 15_000_000
 # This many restarts without a completed checkpoint in between form a loop.
 LOOP: Final = 3
 
@@ -71,6 +73,11 @@ _GIVEN_UP: Final = "Recovery is suppressed by"
 _NEVER_RUNS: Final = "Failed to create checkpoint storage at checkpoint coordinator side"
 # The text of secondary exceptions may match these kinds.
 _AMBIGUOUS_KINDS: Final = ("taskmanager-lost", "user-code", "storage")
+# A TaskManager that is shut down (eviction, drained node) fails its tasks with this message.
+SHUTS_DOWN: Final = "The TaskExecutor is shutting down"
+_SIGNAL: Final = "signal-received"  # somebody stops a process
+# Failures that the shutdown of a cluster causes.
+_OF_SHUTDOWN: Final = ("taskmanager-lost", "no-resource", "jobmanager-lost")
 _RESOURCES: Final = frozenset(
     {
         "out-of-memory",
@@ -332,6 +339,8 @@ def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, .
 def _group_failures(
     job: JobFacts, failures: Sequence[Failure], facts: ClusterFacts | None = None
 ) -> tuple[Crisis, ...]:
+    stops = _shutdowns(job, facts)
+    failures = [failure for failure in failures if not _is_of_shutdown(failure, stops)]
     # Without a failed task there is no crisis: a TaskManager may leave an idle cluster.
     if not any(f.is_failure for f in failures):
         return ()
@@ -346,6 +355,28 @@ def _group_failures(
         _crisis(job, group, recoveries, facts)
         for group in groups
         if any(f.is_failure for f in group)
+    )
+
+
+def _shutdowns(job: JobFacts, facts: ClusterFacts | None) -> list[tuple[int, int]]:
+    """Return the periods in which somebody stopped the cluster: from the first process that ends to the JobManager."""
+    ends = [
+        (incident.time_us, incident.text.get("role"), incident.text.get("template"))
+        for incident in (*job.incidents, *(facts.incidents if facts is not None else ()))
+        if incident.time_us is not None
+        and (incident.text.get("template") == _SIGNAL or SHUTS_DOWN in (incident.cause or ""))
+    ]
+    return [
+        (min(time for time, *_ in ends if 0 <= stop - time <= SHUTDOWN_US), stop + SHUTDOWN_US)
+        for stop, role, template in ends
+        if role == "jobmanager" and template == _SIGNAL
+    ]
+
+
+def _is_of_shutdown(failure: Failure, stops: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a failure only shows that the TaskManagers end with the cluster."""
+    return failure.kind in _OF_SHUTDOWN and any(
+        first <= failure.time_us <= last for first, last in stops
     )
 
 

@@ -6,13 +6,11 @@ from collections import ChainMap, Counter
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.failures.crises import Crisis
+from flowdiag.analyses.flink.failures.crises import SHUTS_DOWN, Crisis
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 
-# A TaskManager that is shut down (eviction, drained node) fails its tasks with this message.
-_SHUTS_DOWN: Final = "The TaskExecutor is shutting down"
 _NO_NAMES: Final = frozenset({"", "null", "unknown"})
 
 Lost = tuple[str | None, str | None]  # resource ID, host
@@ -27,7 +25,7 @@ def own_records(crisis: Crisis) -> list[Incident]:
 def _is_own(incident: Incident) -> bool:
     if incident.kind == "exception":
         return incident.taskmanager is not None  # a heartbeat exception names it
-    return incident.kind == "taskmanager-lost" or _SHUTS_DOWN in (incident.cause or "")
+    return incident.kind == "taskmanager-lost" or SHUTS_DOWN in (incident.cause or "")
 
 
 def lost_peers(crisis: Crisis) -> Counter[Lost]:
@@ -132,7 +130,7 @@ def _text_of(records: Sequence[Incident], signal: str, text: str) -> str | None:
 
 def _signal_of(incident: Incident) -> str:
     template = incident.text.get("template", "")
-    if _SHUTS_DOWN in (incident.cause or ""):
+    if SHUTS_DOWN in (incident.cause or ""):
         return "shut-down"
     if any(word in template for word in ("worker", "container", "pod")):
         return "worker-ended"
