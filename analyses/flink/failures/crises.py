@@ -59,7 +59,7 @@ QUIET_US: Final = 600_000_000
 DOWN_INTERVALS: Final = 5
 # Failures closer together than this belong to one restart.
 BURST_US: Final = 3_000_000
-# TaskManagers end at most this long before or after the JobManager if somebody shuts down the cluster.
+# TaskManagers end at most this long before or after the JobManager if the cluster is shut down.
 SHUTDOWN_US: Final = 15_000_000
 # This many restarts without a completed checkpoint in between form a loop.
 LOOP: Final = 3
@@ -75,7 +75,7 @@ _NEVER_RUNS: Final = "Failed to create checkpoint storage at checkpoint coordina
 _AMBIGUOUS_KINDS: Final = ("taskmanager-lost", "user-code", "storage")
 # A TaskManager that is shut down (eviction, drained node) fails its tasks with this message.
 SHUTS_DOWN: Final = "The TaskExecutor is shutting down"
-_SIGNAL: Final = "signal-received"  # somebody stops a process
+_SIGNAL: Final = "signal-received"  # a process is stopped on request
 # Failures that the shutdown of a cluster causes.
 _OF_SHUTDOWN: Final = ("taskmanager-lost", "no-resource", "jobmanager-lost")
 _RESOURCES: Final = frozenset(
@@ -359,7 +359,7 @@ def _group_failures(
 
 
 def _shutdowns(job: JobFacts, facts: ClusterFacts | None) -> list[tuple[int, int]]:
-    """Return the periods in which somebody stopped the cluster: from the first process that ends to the JobManager."""
+    """Return the periods in which the cluster was stopped: from the first process that ends to the JobManager."""
     ends = [
         (incident.time_us, incident.text.get("role"), incident.text.get("template"))
         for incident in (*job.incidents, *(facts.incidents if facts is not None else ()))
