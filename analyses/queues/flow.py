@@ -9,6 +9,7 @@ from typing import Final, Literal
 from flowdiag.analyses.flink.tasks.pressure import Load
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.model.finding import State
 from flowdiag.analyses.neighbours.locks import LockedSessions
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.loads import loads_in
@@ -108,7 +109,8 @@ Limit = tuple[Side | None, str | None, str | None, str]
 
 
 def _limit(job: JobQueues, lag: Trend | None, hidden: HiddenRecords | None) -> Limit:
-    spells = [spell for spell in find_spells(job) if not spell.is_ordinary]
+    known = find_spells(job)
+    spells = [spell for spell in known if not spell.is_ordinary]
     blocked = blocked_sessions(job)
     server = unreachable_at_end(job, UNREACHED_S)
     if server is not None:
@@ -124,7 +126,13 @@ def _limit(job: JobQueues, lag: Trend | None, hidden: HiddenRecords | None) -> L
     if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
         return None, None, None, "the job is catching up with its backlog"
     if has_back_pressured_sources(job):
-        return None, None, None, "sources wait for downstream tasks, but no single task stands out"
+        catching_up = [spell for spell in known if spell.state is State.ONGOING]
+        if catching_up:
+            name = fmt.shorten(catching_up[0].task)
+            text = f"sources wait for {name}, as is usual while a job starts or catches up"
+        else:
+            text = "sources wait for downstream tasks, but no single task stands out"
+        return None, None, None, text
     return None, None, None, "the job keeps up with its sources"
 
 

@@ -28,6 +28,8 @@ TEMPLATE: Final = "metrics-report"
 PLACED_TEMPLATE: Final = "metrics-scope"
 
 MINUTE_US: Final = 60_000_000
+MAX_PARTS: Final = 4
+"""Maximum number of rows of a series per minute if the reports of this minute contain different series."""
 MAX_SAMPLES: Final = 200_000
 """Maximum number of samples in memory (about 10 MB); more are flushed even within a minute."""
 MAX_IDENTIFIERS: Final = 100_000
@@ -133,6 +135,7 @@ class _Process:
     delimiter: str = "."
     scopes: set[str] = field(default_factory=set)
     minute: int | None = None
+    parts: int = 0
     blocks: int = 0
     samples: int = 0
     offset: int = 0
@@ -150,7 +153,7 @@ class MetricFolder:
     """Aggregates the metrics reports of a split into rows of event `metric`.
 
     A row aggregates one series over one minute: first, last, min, max and sum of `count` samples. If two splits share
-    a minute, each yields a partial row, and the same operations merge them. `local_us` and `utc_us` are the times of
+    a minute, or reports with different series do, each yields a partial row, and the same operations merge them. `local_us` and `utc_us` are the times of
     the first report in the row. `duration_ms` is the time between the first and the last report, from which a
     counter's rate follows (null if a report lacks the series). NaN, infinite, textual and "none yet" values do not
     count. A series without other values yields a row with count 0, which distinguishes a disabled metric from a
@@ -205,16 +208,24 @@ class MetricFolder:
             state = self._processes[process] = _Process()
         now = utc_us if utc_us is not None else local_us
         minute = None if now is None else now // MINUTE_US
+        same = isinstance(lines, list) and _has_shape(lines, state.shape)
+        if cut is not None and not same:
+            lines = cut()
+            same = _has_shape(lines, state.shape)
         batches = []
-        if state.blocks and (minute != state.minute or state.samples >= MAX_SAMPLES):
-            batches = list(self._flush(process, state))
+        if state.blocks:
+            # Another job starts or ends: these samples have a time of their own.
+            is_other = not same and isinstance(lines, list) and state.parts < MAX_PARTS
+            if is_other or minute != state.minute or state.samples >= MAX_SAMPLES:
+                batches = list(self._flush(process, state))
         if not state.blocks:
+            state.parts = state.parts + 1 if minute == state.minute else 1
             state.minute, state.offset, state.clock = minute, offset, clock
             state.first_local_us, state.first_utc_us = local_us, utc_us
         state.last_local_us, state.last_utc_us = local_us, utc_us
         state.blocks += 1
         self.blocks += 1
-        count = self._read(state, lines, cut)
+        count = self._read(state, lines, same)
         # An upper bound, because counting the samples would cost as much as reading them.
         state.samples += count
         self.lines += count
@@ -234,36 +245,23 @@ class MetricFolder:
             for batch in self._flush(process, state)
         ]
 
-    def _read(
-        self, state: _Process, lines: Iterable[bytes], cut: Callable[[], list[bytes]] | None
-    ) -> int:
+    def _read(self, state: _Process, lines: Iterable[bytes], same: bool) -> int:
         """Append the value of each metric to its series. Return the number of lines."""
+        if same and state.shape is not None and isinstance(lines, list):
+            self._read_same_shape(state, state.shape, lines)
+            return len(state.shape.beginnings)
+        count = self._read_lines(state, lines)
         if isinstance(lines, list):
-            if state.shape is not None and self._read_same_shape(state, state.shape, lines):
-                return len(state.shape.beginnings)
-            if cut is not None:
-                lines = cut()
-            count = self._read_lines(state, lines)
             state.shape = _shape_of(state, lines[:count])
-            return count
-        return self._read_lines(state, lines)
+        return count
 
-    def _read_same_shape(self, state: _Process, shape: _Shape, lines: list[bytes]) -> bool:
-        """Read a report that differs from the previous report only in its values.
-
-        Its lines need not be parsed: comparing their beginnings takes no Python call per line.
-
-        Returns:
-            False, without having read anything, if the report differs in other ways.
-        """
-        beginnings = shape.beginnings
-        if len(lines) < len(beginnings) or not all(map(bytes.startswith, lines, beginnings)):
-            return False
+    def _read_same_shape(self, state: _Process, shape: _Shape, lines: list[bytes]) -> None:
+        """Read a report that differs from the previous report only in its values. Only these are parsed."""
         kept = shape.lines(lines)
         texts = [line[part] for line, part in zip(kept, shape.values, strict=True)]
         try:
             state.pending.append([*map(float, texts)])
-            return True
+            return
         except ValueError:
             texts = [*map(bytes.strip, texts)]
         try:
@@ -276,7 +274,6 @@ class MetricFolder:
                 except ValueError:
                     self._add_other_value(state, identifier, text)
             _merge_shared_names(state.shared_names)
-        return True
 
     def _read_lines(self, state: _Process, lines: Iterable[bytes]) -> int:
         _distribute(state)
@@ -514,6 +511,16 @@ def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
 _PLACE_COLUMNS: Final = ("job_name", "task", "subtask_index", "taskmanager", "host")
 _UNSEEN: Final = object()
 _NOWHERE: Final = Place(scope="unknown")
+
+
+def _has_shape(lines: Sequence[bytes], shape: _Shape | None) -> bool:
+    """Return whether a report differs from an earlier report only in its values.
+
+    Comparing the beginnings of its lines takes no Python call per line.
+    """
+    if shape is None or len(lines) < len(shape.beginnings):
+        return False
+    return all(map(bytes.startswith, lines, shape.beginnings))
 
 
 def _distribute(state: _Process) -> None:

@@ -17,6 +17,7 @@ from flowdiag.analyses.queues.assemble.owners import Places, Tasks
 from flowdiag.analyses.queues.assemble.samples import samples_of
 from flowdiag.analyses.queues.data import queue_vertices
 from flowdiag.analyses.queues.facts import Flow, FlowPoint
+from flowdiag.analyses.queues.flow import flow_of
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, OPERATOR_GAUGES
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
@@ -172,6 +173,8 @@ def test_ongoing_catch_up_after_a_restore_is_information() -> None:
     job = slow_sink(Queues(minutes=8), range(4, 8)).restored(4.0).job()
     assert findings(job)["BP102"].severity is Severity.INFO
     assert judged(job).verdict is Verdict.HEALTHY
+    flow = flow_of(job)
+    assert flow is not None and flow.text.startswith("sources wait for Sink: deliver, as is usual")
 
 
 def test_catch_up_is_limited_to_ten_minutes() -> None:

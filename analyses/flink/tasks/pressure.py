@@ -39,6 +39,7 @@ AS_BUSY: Final = 0.1  # shares of the time that differ by less count as equal
 CALM: Final = 0.3  # share of the time; with less back pressure, busy means own work
 SKEWED: Final = 2.0  # multiple of the siblings' records; key groups alone cause up to 1.5
 WORKING: Final = 0.1  # share of the time; a subtask with less work is not comparable
+RESOLUTION: Final = 0.001  # share of the time; `busyTimeMsPerSecond` is an integer
 COSTLY: Final = 3.0  # multiple of the siblings' time per record
 KNOWN_SIBLINGS: Final = 0.75  # minimum share of the subtasks with metrics for a ratio
 MANY_RECORDS: Final = 20.0  # minimum number for a meaningful ratio
@@ -139,10 +140,13 @@ class Load:
 
     @property
     def cost(self) -> float | None:
-        """Busy time per record as a share of the window, comparable only between siblings."""
+        """Busy time per record as a share of the window, comparable only between siblings.
+
+        Flink rounds the busy time to milliseconds per second, so a shorter time counts as one.
+        """
         if self.busy is None or self.records is None or not self.measured:
             return None
-        return self.busy / max(self.records, 1.0)
+        return max(self.busy, RESOLUTION) / max(self.records, 1.0)
 
     @property
     def comparable_cost(self) -> float | None:
