@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -126,14 +126,16 @@ def _limit(job: JobQueues, lag: Trend | None, hidden: HiddenRecords | None) -> L
     if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
         return None, None, None, "the job is catching up with its backlog"
     if has_back_pressured_sources(job):
-        catching_up = [spell for spell in known if spell.state is State.ONGOING]
-        if catching_up:
-            name = fmt.shorten(catching_up[0].task)
-            text = f"sources wait for {name}, as is usual while a job starts or catches up"
-        else:
-            text = "sources wait for downstream tasks, but no single task stands out"
-        return None, None, None, text
+        return None, None, None, _sources_wait_for(known)
     return None, None, None, "the job keeps up with its sources"
+
+
+def _sources_wait_for(spells: Sequence[Spell]) -> str:
+    for spell in spells:
+        if spell.state is State.ONGOING:
+            name = fmt.shorten(spell.task)
+            return f"sources wait for {name}, as is usual while a job starts or catches up"
+    return "sources wait for downstream tasks, but no single task stands out"
 
 
 def _limit_of_database(job: JobQueues, blocked: LockedSessions, task: str | None) -> Limit:

@@ -15,12 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from flowdiag.parsers.flink.metric_scopes import (
+    Chains,
+    Place,
+    jobs_of,
+    owner_of,
+    place_of_process,
+    split_job,
+)
 from flowdiag.parsers.flink.metric_table import KnownMetric, parts_of, recognize_metric
 from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeat_value
 
@@ -28,8 +36,6 @@ TEMPLATE: Final = "metrics-report"
 PLACED_TEMPLATE: Final = "metrics-scope"
 
 MINUTE_US: Final = 60_000_000
-MAX_PARTS: Final = 4
-"""Maximum number of rows of a series per minute if the reports of this minute contain different series."""
 MAX_SAMPLES: Final = 200_000
 """Maximum number of samples in memory (about 10 MB); more are flushed even within a minute."""
 MAX_IDENTIFIERS: Final = 100_000
@@ -49,28 +55,15 @@ _TRUTH: Final = {b"true": 1.0, b"false": 0.0}
 _TRUTH_AS_NUMBERS: Final = {b"true": b"1", b"false": b"0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The parsed scope of an identifier.
-
-    Attributes:
-        scope: tm, jm, jm-job, task, operator, or unknown for a custom scope format.
-        text: the scope as printed, if it cannot be parsed.
-    """
-
-    scope: str
-    host: str | None = None
-    taskmanager: str | None = None
-    job_name: str | None = None
-    task: str | None = None
-    operator: str | None = None
-    subtask_index: int | None = None
-    text: str | None = None
-
-
 @dataclass(slots=True, eq=False)
 class _Series:
-    """An identifier with its samples since the last flush."""
+    """An identifier with its samples since the last flush.
+
+    Attributes:
+        folded: number of values that come from complete reports.
+        counted: number of values of the reports up to `last`.
+        first, last: the numbers of the first and last report of the minute that contain the series.
+    """
 
     metric: KnownMetric
     name: str
@@ -78,9 +71,29 @@ class _Series:
     rest: str
     subtask_index: int | None
     values: list[float] = field(default_factory=list)
-    folded: int = 0  # number of values that come from complete reports
+    folded: int = 0
+    counted: int = 0
+    first: int | None = None
+    last: int = 0
     quantities: dict[str, list[float]] | None = None
     place: Place | None = None
+
+    def add_reports(self, first: int, last: int) -> None:
+        """Note that the series is in these reports, whose values have been added."""
+        if self.first is None:
+            self.first = first
+        self.last, self.counted = last, self.size
+
+    @property
+    def size(self) -> int:
+        """The number of samples since the last flush."""
+        return len(self.values) + sum(map(len, (self.quantities or {}).values()))
+
+    def clear(self) -> None:
+        """Drop the samples."""
+        self.values.clear()
+        self.folded = self.counted = self.last = 0
+        self.first = self.quantities = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,20 @@ class _Rows:
     shape: _Shape | None
 
 
+class _Times(NamedTuple):
+    """The time of a report, as printed and as an instant, in microseconds. Either may be unknown."""
+
+    local_us: int | None
+    utc_us: int | None
+
+    def span_ms(self, until: _Times) -> int | None:
+        """Return the milliseconds until another report, or None if unknown or negative."""
+        for first, last in ((self.utc_us, until.utc_us), (self.local_us, until.local_us)):
+            if first is not None and last is not None:
+                return (last - first) // 1000 if last >= first else None
+        return None
+
+
 @dataclass(slots=True)
 class _Process:
     """The state of one process in the stream. A log of Docker Compose contains several processes."""
@@ -130,32 +157,46 @@ class _Process:
     shared_names: list[_Series] = field(default_factory=list)
     # Identifier -> `append` of its list of samples; None for skipped identifiers.
     appends: dict[bytes, object] = field(default_factory=dict)
-    # One list of samples per report with this `shape`; added to the series in bulk.
+    # One list of samples per report with this `shape`; added to the series in bulk. The first has this number.
     pending: list[list[float]] = field(default_factory=list)
+    pending_from: int = 0
     delimiter: str = "."
     scopes: set[str] = field(default_factory=set)
     minute: int | None = None
-    parts: int = 0
-    blocks: int = 0
+    times: list[_Times] = field(default_factory=list)
     samples: int = 0
     offset: int = 0
-    first_local_us: int | None = None
-    last_local_us: int | None = None
-    first_utc_us: int | None = None
-    last_utc_us: int | None = None
     clock: str | None = None
     placed: set[Place] = field(default_factory=set)
     shape: _Shape | None = None
     rows: _Rows | None = None
+
+    def add_pending(self, samples: list[float]) -> None:
+        """Keep the samples of the last report, which has the current shape."""
+        if not self.pending:
+            self.pending_from = len(self.times) - 1
+        self.pending.append(samples)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all reports of the minute have the shape of the current rows."""
+        known = self.rows is not None and self.rows.shape is self.shape
+        return known and len(self.pending) == len(self.times)
+
+    def clear(self) -> None:
+        """Drop the samples of the minute."""
+        self.pending.clear()
+        self.times.clear()
+        self.samples = 0
 
 
 class MetricFolder:
     """Aggregates the metrics reports of a split into rows of event `metric`.
 
     A row aggregates one series over one minute: first, last, min, max and sum of `count` samples. If two splits share
-    a minute, or reports with different series do, each yields a partial row, and the same operations merge them. `local_us` and `utc_us` are the times of
-    the first report in the row. `duration_ms` is the time between the first and the last report, from which a
-    counter's rate follows (null if a report lacks the series). NaN, infinite, textual and "none yet" values do not
+    a minute, each yields a partial row, and the same operations merge them. `local_us` and `utc_us` are the times of
+    the first report that contains the series. `duration_ms` is the time from there to the last such report, from which
+    a counter's rate follows. NaN, infinite, textual and "none yet" values do not
     count. A series without other values yields a row with count 0, which distinguishes a disabled metric from a
     missing one.
 
@@ -208,24 +249,14 @@ class MetricFolder:
             state = self._processes[process] = _Process()
         now = utc_us if utc_us is not None else local_us
         minute = None if now is None else now // MINUTE_US
-        same = isinstance(lines, list) and _has_shape(lines, state.shape)
-        if cut is not None and not same:
-            lines = cut()
-            same = _has_shape(lines, state.shape)
         batches = []
-        if state.blocks:
-            # Another job starts or ends: these samples have a time of their own.
-            is_other = not same and isinstance(lines, list) and state.parts < MAX_PARTS
-            if is_other or minute != state.minute or state.samples >= MAX_SAMPLES:
-                batches = list(self._flush(process, state))
-        if not state.blocks:
-            state.parts = state.parts + 1 if minute == state.minute else 1
+        if state.times and (minute != state.minute or state.samples >= MAX_SAMPLES):
+            batches = list(self._flush(process, state))
+        if not state.times:
             state.minute, state.offset, state.clock = minute, offset, clock
-            state.first_local_us, state.first_utc_us = local_us, utc_us
-        state.last_local_us, state.last_utc_us = local_us, utc_us
-        state.blocks += 1
+        state.times.append(_Times(local_us, utc_us))
         self.blocks += 1
-        count = self._read(state, lines, same)
+        count = self._read(state, lines, cut)
         # An upper bound, because counting the samples would cost as much as reading them.
         state.samples += count
         self.lines += count
@@ -241,31 +272,44 @@ class MetricFolder:
         return [
             batch
             for process, state in self._processes.items()
-            if state.blocks
+            if state.times
             for batch in self._flush(process, state)
         ]
 
-    def _read(self, state: _Process, lines: Iterable[bytes], same: bool) -> int:
+    def _read(
+        self, state: _Process, lines: Iterable[bytes], cut: Callable[[], list[bytes]] | None
+    ) -> int:
         """Append the value of each metric to its series. Return the number of lines."""
-        if same and state.shape is not None and isinstance(lines, list):
-            self._read_same_shape(state, state.shape, lines)
-            return len(state.shape.beginnings)
-        count = self._read_lines(state, lines)
         if isinstance(lines, list):
+            if state.shape is not None and self._read_same_shape(state, state.shape, lines):
+                return len(state.shape.beginnings)
+            if cut is not None:
+                lines = cut()
+            count = self._read_lines(state, lines)
             state.shape = _shape_of(state, lines[:count])
-        return count
+            return count
+        return self._read_lines(state, lines)
 
-    def _read_same_shape(self, state: _Process, shape: _Shape, lines: list[bytes]) -> None:
-        """Read a report that differs from the previous report only in its values. Only these are parsed."""
+    def _read_same_shape(self, state: _Process, shape: _Shape, lines: list[bytes]) -> bool:
+        """Read a report that differs from the previous report only in its values.
+
+        Its lines need not be parsed: comparing their beginnings takes no Python call per line.
+
+        Returns:
+            False, without having read anything, if the report differs in other ways.
+        """
+        beginnings = shape.beginnings
+        if len(lines) < len(beginnings) or not all(map(bytes.startswith, lines, beginnings)):
+            return False
         kept = shape.lines(lines)
         texts = [line[part] for line, part in zip(kept, shape.values, strict=True)]
         try:
-            state.pending.append([*map(float, texts)])
-            return
+            state.add_pending([*map(float, texts)])
+            return True
         except ValueError:
             texts = [*map(bytes.strip, texts)]
         try:
-            state.pending.append([*map(float, map(_TRUTH_AS_NUMBERS.get, texts, texts))])
+            state.add_pending([*map(float, map(_TRUTH_AS_NUMBERS.get, texts, texts))])
         except ValueError:
             _distribute(state)
             for (identifier, series), text in zip(shape.kept, texts, strict=True):
@@ -273,7 +317,8 @@ class MetricFolder:
                     series.values.append(float(text))
                 except ValueError:
                     self._add_other_value(state, identifier, text)
-            _merge_shared_names(state.shared_names)
+            _complete_report(state)
+        return True
 
     def _read_lines(self, state: _Process, lines: Iterable[bytes]) -> int:
         _distribute(state)
@@ -302,7 +347,7 @@ class MetricFolder:
                 append(float(text))  # type: ignore[operator]
             except ValueError:
                 self._add_other_value(state, identifier, text.strip())
-        _merge_shared_names(state.shared_names)
+        _complete_report(state)
         return count
 
     def _parse_identifier(self, state: _Process, identifier: bytes, section: str | None) -> object:
@@ -348,12 +393,17 @@ class MetricFolder:
 
     def _flush(self, process: str | None, state: _Process) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one process and clear its samples."""
+        if state.is_uniform and state.rows is not None:
+            samples = _pending_samples(state.pending, state.rows)
+            reports = [(0, len(state.times) - 1)] * len(samples)
+            yield self._metric_batch(state, state.rows, samples, reports)
+        else:
+            yield from self._flush_series(process, state)
+        state.clear()
+
+    def _flush_series(self, process: str | None, state: _Process) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a minute whose reports differ from each other or from the rows of the minute before."""
         rows = state.rows
-        if rows is not None and rows.shape is state.shape and len(state.pending) == state.blocks:
-            yield self._metric_batch(state, rows, _pending_samples(state.pending, rows))
-            state.pending.clear()
-            state.blocks = state.samples = 0
-            return
         _distribute(state)
         used = [s for s in state.series.values() if s.values or s.quantities]
         _place_all(state, used)
@@ -363,14 +413,12 @@ class MetricFolder:
         if rows is None or is_new or rows.shape is not state.shape:
             rows = state.rows = self._rows_of(process, owners, names, state.shape)
         if owners:
-            yield self._metric_batch(state, rows, samples)
+            reports = [(series.first or 0, series.last) for series in owners]
+            yield self._metric_batch(state, rows, samples, reports)
         if is_new:  # otherwise all places have been reported before
             yield from self._placed_batch(process, state, used)
         for series in used:
-            series.values.clear()
-            series.folded = 0
-            series.quantities = None
-        state.blocks = state.samples = 0
+            series.clear()
 
     def _rows_of(
         self,
@@ -406,29 +454,42 @@ class MetricFolder:
                 pa.array([place.operator for place in places], pa.string()),
             ],
             absent=[row for row, each in enumerate(series) if each.metric.absent is not None],
-            shape=_reusable_shape(shape, series),
+            shape=_reusable_shape(shape, series, names),
         )
 
     def _metric_batch(
-        self, state: _Process, rows: _Rows, samples: Sequence[Sequence[float]]
+        self,
+        state: _Process,
+        rows: _Rows,
+        samples: Sequence[Sequence[float]],
+        reports: Sequence[tuple[int, int]],
     ) -> pa.RecordBatch:
-        """Build the batch by column, because building it by row would cost more than reading the samples."""
+        """Build the batch by column, because building it by row would cost more than reading the samples.
+
+        Args:
+            state: the process, with the times of its reports.
+            rows: the constant columns.
+            samples, reports: the samples of each row, and the numbers of their first and last report.
+        """
         size = len(samples)
-        span = _span_ms(state)
         metric = pa.StructArray.from_arrays(
             [*rows.metric, *_statistics(rows, samples)], fields=list(METRIC)
         )
         columns: dict[str, pa.Array] = {**rows.columns, "metric": metric}
-        for name, value in (
-            ("offset", state.offset),
-            ("local_us", state.first_local_us),
-            ("utc_us", state.first_utc_us),
-            ("clock", state.clock),
-        ):
+        for name, value in (("offset", state.offset), ("clock", state.clock)):
             columns[name] = repeat_value(value, EVENTS.field(name).type, size)
-        # If a report lacks the series, the time between its samples is unknown.
-        spans = [None if len(each) % state.blocks else span for each in samples]
-        columns["duration_ms"] = array_of(spans, EVENTS.field("duration_ms").type)
+        known = {each: (state.times[each[0]], state.times[each[1]]) for each in {*reports}}
+        for name, values in (
+            ("local_us", {each: first.local_us for each, (first, _) in known.items()}),
+            ("utc_us", {each: first.utc_us for each, (first, _) in known.items()}),
+            ("duration_ms", {each: first.span_ms(last) for each, (first, last) in known.items()}),
+        ):
+            kind = EVENTS.field(name).type
+            columns[name] = (
+                repeat_value(values[reports[0]], kind, size)
+                if len(known) == 1
+                else array_of([*map(values.__getitem__, reports)], kind)
+            )
         return pa.RecordBatch.from_arrays([*columns.values()], schema=EVENTS)
 
     def _placed_batch(
@@ -446,8 +507,8 @@ class MetricFolder:
                     "offset": state.offset,
                     "event": Event.PLACED.value,
                     "template": PLACED_TEMPLATE,
-                    "local_us": state.first_local_us,
-                    "utc_us": state.first_utc_us,
+                    "local_us": state.times[0].local_us,
+                    "utc_us": state.times[0].utc_us,
                     "clock": state.clock,
                     "process": process,
                     **{name: getattr(place, name) for name in _PLACE_COLUMNS},
@@ -513,16 +574,6 @@ _UNSEEN: Final = object()
 _NOWHERE: Final = Place(scope="unknown")
 
 
-def _has_shape(lines: Sequence[bytes], shape: _Shape | None) -> bool:
-    """Return whether a report differs from an earlier report only in its values.
-
-    Comparing the beginnings of its lines takes no Python call per line.
-    """
-    if shape is None or len(lines) < len(shape.beginnings):
-        return False
-    return all(map(bytes.startswith, lines, shape.beginnings))
-
-
 def _distribute(state: _Process) -> None:
     """Move pending samples to their series, and merge identifiers that occur twice."""
     if not state.pending or state.shape is None:
@@ -531,6 +582,7 @@ def _distribute(state: _Process) -> None:
     for series, places in state.shape.columns.items():
         series.values += _samples_of(series, columns, places)
         series.folded = len(series.values)
+        series.add_reports(state.pending_from, state.pending_from + len(state.pending) - 1)
     state.pending.clear()
 
 
@@ -551,6 +603,15 @@ def _samples_of(
     if series.metric.scope == "task-or-operator":  # as in `_merge_shared_names`
         return [*map(max, *repeated)]
     return [*chain(*zip(*repeated, strict=True))]
+
+
+def _complete_report(state: _Process) -> None:
+    """Merge the samples of the last report, which was read line by line, and note which series it contains."""
+    _merge_shared_names(state.shared_names)
+    number = len(state.times) - 1
+    for series in state.series.values():
+        if series.size != series.counted:
+            series.add_reports(number, number)
 
 
 def _merge_shared_names(repeated: list[_Series]) -> None:
@@ -590,17 +651,6 @@ def _statistics(rows: _Rows, samples: Sequence[Sequence[float]]) -> list[pa.Arra
         pa.array(counts, pa.int64()),
         *(pa.array(each, pa.float64()) for each in (first, last, least, most, total)),
     ]
-
-
-def _span_ms(state: _Process) -> int | None:
-    """Return the milliseconds between the first and last report of the minute, or None for a single report."""
-    for first, last in (
-        (state.first_utc_us, state.last_utc_us),
-        (state.first_local_us, state.last_local_us),
-    ):
-        if first is not None and last is not None:
-            return (last - first) // 1000 if last >= first else None
-    return None
 
 
 def _series_of(identifier: str, state: _Process, section: str | None) -> _Series | None:
@@ -643,16 +693,16 @@ def _place_all(state: _Process, used: list[_Series]) -> None:
     if not new:
         return
     bodies, task_bodies = _split_scopes(state)
-    jobs = _jobs_of({body for _, body in bodies.values()})
-    chains = _Chains((owner, *_split_job(body, jobs)) for owner, body in task_bodies)
+    jobs = jobs_of({body for _, body in bodies.values()})
+    chains = Chains((owner, *split_job(body, jobs)) for owner, body in task_bodies)
     for series in new:
         if series.subtask_index is None:
-            series.place = _place_of_process(series)
+            series.place = place_of_process(series.rest)
         elif series.rest not in bodies:
             series.place = Place("unknown", subtask_index=series.subtask_index, text=series.rest)
         else:
             owner, body = bodies[series.rest]
-            job, name = _split_job(body, jobs)
+            job, name = split_job(body, jobs)
             host, anchor, taskmanager = owner.partition(".taskmanager.")
             is_task = series.metric.scope != "operator" and (owner, body) in task_bodies
             series.place = Place(
@@ -676,7 +726,7 @@ def _split_scopes(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tupl
     tasks: set[tuple[str, str]] = set()
     for series in state.series.values():
         if series.subtask_index is not None and series.rest not in bodies:
-            owner = _owner(series.rest, state.scopes)
+            owner = owner_of(series.rest, state.scopes)
             if owner is not None:
                 bodies[series.rest] = (owner, series.rest[len(owner) + 1 :])
         if series.metric.scope == "task" and series.rest in bodies:
@@ -684,96 +734,14 @@ def _split_scopes(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tupl
     return bodies, tasks
 
 
-def _owner(rest: str, scopes: set[str]) -> str | None:
-    """Return the process scope that a task's scope starts with, or None."""
-    prefixes = [scope for scope in scopes if rest.startswith(scope + ".")]
-    if prefixes:
-        return max(prefixes, key=len)
-    # Without process metrics, assume that the TaskManager's ID contains no dot.
-    host, anchor, tail = rest.partition(".taskmanager.")
-    taskmanager, dot, _ = tail.partition(".")
-    return f"{host}{anchor}{taskmanager}" if anchor and dot else None
+def _reusable_shape(
+    shape: _Shape | None, series: Sequence[_Series], names: Sequence[str]
+) -> _Shape | None:
+    """Return the given shape if the rows consist of exactly the values of its series, or None.
 
-
-def _place_of_process(series: _Series) -> Place:
-    """Resolve the scope of a process metric or of a JobManager's job metric."""
-    rest = series.rest
-    host, anchor, taskmanager = rest.partition(".taskmanager.")
-    if anchor and ".jobmanager" not in host:
-        return Place("tm", host=host, taskmanager=taskmanager)
-    if rest.endswith(".jobmanager"):
-        return Place("jm", host=rest.removesuffix(".jobmanager"))
-    host, anchor, job = rest.partition(".jobmanager.")
-    if anchor:
-        return Place("jm-job", host=host, job_name=job)
-    return Place("unknown", text=rest or None)
-
-
-def _jobs_of(bodies: set[str]) -> list[str]:
-    """Find the job names in texts of the form `job.task`, in which both parts may contain dots.
-
-    A text with a single dot is unambiguous. Otherwise the job is the common prefix, up to a dot, of all texts that
-    start with the same part. If only one text starts with that part, that part is the job.
+    A row of a histogram has another name than its series.
     """
-    groups: dict[str, list[list[str]]] = {}
-    for body in bodies:
-        parts = body.split(".")
-        groups.setdefault(parts[0], []).append(parts)
-    jobs = []
-    for first, members in groups.items():
-        if len(members) == 1 or any(len(parts) <= 2 for parts in members):
-            jobs.append(first)
-            continue
-        shortest = min(map(len, members)) - 1  # leave at least one part for each task
-        columns = zip(*(parts[:shortest] for parts in members), strict=True)
-        common = takewhile(lambda column: len(set(column)) == 1, columns)
-        jobs.append(".".join(column[0] for column in common))
-    return sorted(jobs, key=len, reverse=True)
-
-
-def _split_job(body: str, jobs: list[str]) -> tuple[str | None, str]:
-    for job in jobs:
-        if body.startswith(job + "."):
-            return job, body[len(job) + 1 :]
-    return None, body
-
-
-class _Chains:
-    """Maps operators to tasks: the name of a task contains the names of its chained operators."""
-
-    def __init__(self, tasks: Iterable[tuple[str, str | None, str]]) -> None:
-        self._tasks: dict[tuple[str, str | None], list[tuple[str, frozenset[str]]]] = {}
-        for owner, job, task in tasks:
-            self._tasks.setdefault((owner, job), []).append((task, _members(task)))
-
-    def task_of(self, owner: str, job: str | None, operator: str) -> str | None:
-        """Return the task whose chain contains this operator, if there is exactly one."""
-        found = [
-            task
-            for task, members in self._tasks.get((owner, job), ())
-            if operator == task or operator in members
-        ]
-        return found[0] if len(found) == 1 else None
-
-
-def _members(task: str) -> frozenset[str]:
-    """Return the operator names in a task's name.
-
-    A fork is printed as `A -> (B -> C, D)`. Because operator names may contain commas and parentheses, the whole
-    parts between arrows are included as well.
-
-    >>> sorted(_members("Source: a -> (Map, Filter -> Sink: b)"))[:3]
-    ['(Map', '(Map, Filter', 'Filter']
-    """
-    names: set[str] = set()
-    for part in task.split(" -> "):
-        names.add(part)
-        for piece in part.split(", "):
-            names.add(piece)
-            names.add(piece.lstrip("(").rstrip(")"))
-    return frozenset(names)
-
-
-def _reusable_shape(shape: _Shape | None, series: Sequence[_Series]) -> _Shape | None:
-    """Return the given shape if it consists of exactly these series, or None."""
-    return shape if shape is not None and {*series} == shape.columns.keys() else None
+    if shape is None or {*series} != shape.columns.keys():
+        return None
+    alike = all(each.name == name for each, name in zip(series, names, strict=True))
+    return shape if alike else None

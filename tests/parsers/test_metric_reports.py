@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flowdiag.parsers.flink.metric_reports import MetricFolder
@@ -119,39 +120,26 @@ def test_samples_are_folded_per_minute() -> None:
     ]
 
 
-def test_the_samples_of_a_job_that_ends_within_a_minute_have_their_own_time() -> None:
+@pytest.mark.parametrize("lines_alone", [False, True])
+def test_the_samples_of_a_job_that_ends_within_a_minute_have_their_own_time(
+    lines_alone: bool,
+) -> None:
     folder = MetricFolder(0)
-    rows = []
-    for second in (1, 11, 21, 31):
+    for second in (1, 11, 21, 31, 41):
         of_task = [f"{TASK}.numRecordsIn: {second}"] if 11 <= second < 31 else []
-        lines = [
-            each.encode() for each in report(counters=[f"{TM}.Status.JVM.CPU.Load: 1", *of_task])
-        ]
-        batches = folder.add_block(lines, offset=second, local_us=second * 1_000_000)
-        rows += [row for batch in batches for row in batch.to_pylist()]
-    rows += [row for batch in folder.flush() for row in batch.to_pylist()]
-    found = [row for row in rows if row["event"] == "metric"]
-    (of_job,) = (row for row in found if row["metric"]["name"] == "numRecordsIn")
-    assert (of_job["local_us"], of_job["duration_ms"]) == (11_000_000, 10_000)
-    assert (of_job["metric"]["first"], of_job["metric"]["last"]) == (11, 21)
-    others = [row for row in found if row is not of_job]
-    assert [row["local_us"] // 1_000_000 for row in others] == [1, 11, 31]
-
-
-def test_reports_that_always_differ_yield_few_rows_and_no_duration() -> None:
-    folder = MetricFolder(0)
-    rows = []
-    for second in range(1, 51):
-        of_task = [f"{TASK}.numBytesOut: 5"] if second % 2 else []
-        lines = report(counters=[f"{TASK}.numRecordsIn: 1", *of_task])
-        batches = folder.add_block(
-            [line.encode() for line in lines], offset=0, local_us=second * 1_000_000
+        of_task += [f"{TASK}.numBytesOut: 3"] if second in (21, 41) else []
+        block = report(counters=[f"{TM}.Status.JVM.CPU.Load: 1", *of_task])
+        lines = [line.encode() for line in block]
+        folder.add_block(
+            iter(lines) if lines_alone else lines, offset=second, local_us=second * 1_000_000
         )
-        rows += [row for batch in batches for row in batch.to_pylist()]
-    last = by_name([row for batch in folder.flush() for row in batch.to_pylist()])
-    assert sum(row["event"] == "metric" for row in rows) < 8
-    assert last["numRecordsIn"]["duration_ms"] == 46_000
-    assert last["numBytesOut"]["duration_ms"] is None
+    rows = by_name([row for batch in folder.flush() for row in batch.to_pylist()])
+    times = {name: (row["local_us"] // 1_000_000, row["duration_ms"]) for name, row in rows.items()}
+    assert times == {
+        "Status.JVM.CPU.Load": (1, 40_000),
+        "numRecordsIn": (11, 10_000),
+        "numBytesOut": (21, 20_000),
+    }
 
 
 def test_task_metrics_distinguish_tasks_from_operators() -> None:
@@ -451,32 +439,15 @@ NAMES = ("busyTimeMsPerSecond", "numRecordsIn", "isBackPressured", "mailboxLaten
 LINE = st.tuples(st.sampled_from(("0", "1")), st.sampled_from(NAMES), VALUES)
 
 
-def _by_minute(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[Any]]:
-    """Merge the partial rows of each series and minute as the analyses do. Places are single rows."""
-    found: dict[tuple[Any, ...], list[Any]] = {}
-    for row in rows:
-        metric = row["metric"] or {}
-        minute = row["local_us"] // 60_000_000 if metric else None
-        key = (row["event"], metric.get("name"), row["task"], row["subtask_index"], minute)
-        part = [metric.get(name) for name in ("count", "first", "last", "min", "max", "sum")]
-        if not metric.get("count"):
-            found.setdefault(key, part)
-            continue
-        known = found.get(key)
-        if known is not None and known[0]:
-            part = [
-                known[0] + part[0],
-                known[1],
-                part[2],
-                min(known[3], part[3]),
-                max(known[4], part[4]),
-                known[5] + part[5],
-            ]
-        found[key] = part
-    return found
-
-
 @given(st.lists(st.lists(LINE, max_size=5), max_size=6), st.booleans())
+@example(
+    [
+        [("0", "busyTimeMsPerSecond", "count=2, mean=1.5")],
+        [("0", "busyTimeMsPerSecond", "0")],
+        [("0", "busyTimeMsPerSecond", "1")],
+    ],
+    True,
+)
 def test_repeated_reports_match_line_by_line_parsing(
     reports: list[list[tuple[str, str, str]]], repeated: bool
 ) -> None:
@@ -498,7 +469,7 @@ def test_repeated_reports_match_line_by_line_parsing(
             found += [row for batch in batches for row in batch.to_pylist()]
     for found, folder in zip(rows, (alike, one_by_one), strict=True):
         found += [row for batch in folder.flush() for row in batch.to_pylist()]
-    assert _by_minute(rows[0]) == _by_minute(rows[1])
+    assert repr(rows[0]) == repr(rows[1])
     assert {row["metric"]["name"].split(".")[0] for row in rows[0] if row["event"] == "metric"} <= {
         *metrics
     }
