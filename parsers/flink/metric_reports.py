@@ -21,15 +21,17 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from flowdiag.parsers.flink.metric_scopes import (
+from flowdiag.parsers.flink.metric_table import (
     Chains,
+    KnownMetric,
     Place,
     jobs_of,
     owner_of,
+    parts_of,
     place_of_process,
+    recognize_metric,
     split_job,
 )
-from flowdiag.parsers.flink.metric_table import KnownMetric, parts_of, recognize_metric
 from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeat_value
 
 TEMPLATE: Final = "metrics-report"
@@ -61,7 +63,7 @@ class _Series:
 
     Attributes:
         folded: number of values that come from complete reports.
-        counted: number of values of the reports up to `last`.
+        counted: number of values of the reports up to `last`, without quantities.
         first, last: the numbers of the first and last report of the minute that contain the series.
     """
 
@@ -82,12 +84,7 @@ class _Series:
         """Note that the series is in these reports, whose values have been added."""
         if self.first is None:
             self.first = first
-        self.last, self.counted = last, self.size
-
-    @property
-    def size(self) -> int:
-        """The number of samples since the last flush."""
-        return len(self.values) + sum(map(len, (self.quantities or {}).values()))
+        self.last, self.counted = last, len(self.values)
 
     def clear(self) -> None:
         """Drop the samples."""
@@ -381,6 +378,8 @@ class MetricFolder:
         elif text.startswith(b"count="):
             if series.quantities is None:
                 series.quantities = {}
+            report = len(state.times) - 1
+            series.add_reports(report, report)
             for item in text.split(b", "):
                 key, _, value = item.partition(b"=")
                 quantity = _QUANTITIES.get(key)
@@ -610,7 +609,7 @@ def _complete_report(state: _Process) -> None:
     _merge_shared_names(state.shared_names)
     number = len(state.times) - 1
     for series in state.series.values():
-        if series.size != series.counted:
+        if len(series.values) != series.counted:
             series.add_reports(number, number)
 
 
