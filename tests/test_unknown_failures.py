@@ -606,6 +606,19 @@ Events:
         assert (discover([str(tmp_path / "paste")]).sources[0].kind == "log") is is_failure
 
 
+@pytest.mark.parametrize("indent", ["", "    ", "\t"])
+def test_a_python_traceback_may_be_indented(indent: str, tmp_path: Path) -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/jobs/a.py", line 6, in f',
+        "    return d[1]",
+        "KeyError: 1",
+    ]
+    text = "".join(f"{indent}{line}\n" for line in lines)
+    (row,) = rows_of(text, tmp_path / "paste")
+    assert row["cause"] == "KeyError: 1"
+
+
 def test_the_lines_of_a_failed_test_have_dates(tmp_path: Path) -> None:
     text = """2024-05-29T08:22:10.1270209Z E   TypeError: cannot pickle '_thread.RLock' object
 2024-05-29T08:22:10.1280145Z =========================== short test summary info ===========================

@@ -353,6 +353,8 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
     above = one.heading.message if one.heading is not None else ""
     if (process := process_of(one.chain, one.lines, logger_above(one), above)) is not None:
         fields["process"] = process.name
+    elif one.notebook is not None and engine == "spark":
+        fields["process"] = "spark-driver"
     if (of_task := _EXECUTOR.search("\n".join((*one.chain, above)))) is not None:
         fields["place"] = f"executor {of_task['executor']} on {of_task['host']}"
     return fields

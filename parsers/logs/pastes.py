@@ -289,7 +289,7 @@ class _Segments:
         self._level: str | None = None  # level of the record that the current lines belong to
         self._heading: Heading | None = None  # the record that the current lines belong to
         self._like: prefix.Prefix | None = None  # the last record with carriers
-        self._python = False
+        self._python, self._indent = False, 0  # the indentation of a traceback's first line
         self._shape = ""  # format of the last record's header, which a Python traceback may repeat
         self._code = False  # the line above is a Python frame, so the next line is its code
         self._kept = False  # whether the first of two Python errors is the cause of the second
@@ -637,7 +637,7 @@ class _Segments:
             is_frame = self._code and not any(p.PYTHON_BEGIN in one for one in self._block.chain)
             self._again = self._again or is_frame
             return is_frame
-        if self._code or bare.startswith(("^", "~")) or text[:1] in " \t":
+        if self._code or bare.startswith(("^", "~")) or text[self._indent :][:1] in " \t":
             self._block.frames += self._code
             return True
         if p.PYTHON.match(bare) or (not below_file and p.PYTHON_UNUSUAL.match(bare)):
@@ -655,13 +655,11 @@ class _Segments:
             return True
         if (notebook := p.NOTEBOOK.match(bare)) is not None:
             self._begin(offset).notebook = notebook["error"]
-            self._python = True
-            return True
-        if bare.startswith(p.PYTHON_BEGIN):
-            if self._block is None:
-                self._end_record(bare)
-                self._begin(offset)
-            self._python = True
+        elif bare.startswith(p.PYTHON_BEGIN) and self._block is None:
+            self._end_record(bare)
+            self._begin(offset)
+        if notebook is not None or bare.startswith(p.PYTHON_BEGIN):
+            self._python, self._indent = True, len(text) - len(text.lstrip())
             return True
         if self._block is None and self._level is None and p.PYTHON_FILE.match(text):
             block = self._begin(offset)
