@@ -69,6 +69,7 @@ class TaskFailure:
         root: the failure that began the last crisis, with the subtask that its exception names.
         remedies: names of the remedies of the cause; empty for all of them.
         text: the exception that explains the failure; empty if the input contains none.
+        shows_checkpoints: whether the input contains checkpoints of the job.
     """
 
     crises: list[h.Crisis]
@@ -77,6 +78,7 @@ class TaskFailure:
     cause: str | None
     remedies: tuple[str, ...]
     text: str
+    shows_checkpoints: bool
 
     @property
     def source(self) -> Component | None:
@@ -168,10 +170,8 @@ class TaskFailure:
                 place = values.get("partition") or topic
                 explanation += f" The record is at offset {values['offset']} of {place}."
         if self.crises[-1].is_loop:
-            explanation += (
-                f" {self.crises[-1].bursts} failures without a completed checkpoint in between: a"
-                " restart loop."
-            )
+            between = " without a completed checkpoint in between" if self.shows_checkpoints else ""
+            explanation += f" {self.crises[-1].bursts} failures{between}: a restart loop."
         is_noted = "component" in self.root.text  # `origin_note` already names the component
         note = source_note(self.source) if self.cause in _OF_SOFTWARE and not is_noted else ""
         return " ".join(filter(None, (explanation, note))) + self._other_failures
@@ -267,6 +267,7 @@ def failures_of(job: h.Job) -> list[TaskFailure]:
                 text=_with_place(
                     h.exception_text(_explaining_exception(root, exception), _TEXT), root
                 ),
+                shows_checkpoints=bool(job.checkpoints),
             )
         )
     return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from flowdiag.analyses.flink.job import Attempt, ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.startup.assemble import assemble_startup
@@ -107,3 +109,35 @@ def test_main_in_concatenated_logs_does_not_indicate_a_client() -> None:
     assert [*cluster_steps([started, _mark("x", 60, role="jobmanager")])] == []
     others = _mark("x", 60, role="jobmanager", source=1)
     assert [each.name for each in cluster_steps([started, later, others])] == ["client"]
+
+
+@pytest.mark.parametrize(("has_jobmanager_log", "number"), [(False, 3), (True, 1)])
+def test_attempt_numbers_are_starts_without_the_jobmanagers_log(
+    has_jobmanager_log: bool, number: int
+) -> None:
+    """With that log, a region that restarts is no start of the job, because the log has a record of each start."""
+    rows, attempts = [], []
+    for n in range(3):
+        for index in range(2):
+            rows.append(_times(2 * n + index, BEGIN + n * MINUTE))
+            attempts.append(
+                Attempt(
+                    attempt_id=f"{2 * n + index:032x}",
+                    job=JOB,
+                    task="enrich",
+                    subtask_index=index,
+                    parallelism=2,
+                    attempt=n,
+                    taskmanager=f"tm-{index}",
+                )
+            )
+    last_us = BEGIN + 3 * MINUTE
+    job = JobFacts(
+        key=JOB, name="orders", version="1.20.5", attempts=tuple(attempts), last_us=last_us
+    )
+    common = ClusterFacts(jobs=(job,), processes=(), has_jobmanager_log=has_jobmanager_log)
+    (found,) = assemble_startup(rows, common).jobs
+    assert len(found.starts) == number
+    if number == 3:
+        assert [start.kind for start in found.starts] == ["cold", "restart", "restart"]
+        assert all(start.expected == 2 and start.held is None for start in found.starts)

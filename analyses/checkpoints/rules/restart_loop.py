@@ -62,7 +62,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         ),
         title=f"{last.bursts} failures"
         + (f" within {h.fmt.duration(span)}" if span is not None else "")
-        + " without a completed checkpoint"
+        + (" without a completed checkpoint" if job.checkpoints else "")
         + (f"; first failure: {name}, {text}" if text else ""),
         rank=h.Rank.REPETITION,
         count=sum(crisis.bursts for crisis in loops),
@@ -73,7 +73,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
                 last.bursts,
                 "restarts",
                 limits.restarts,
-                over="since the last completed checkpoint",
+                over="since the last completed checkpoint" if job.checkpoints else None,
             ),
         ),
         actions=h.shared_remedies(job, "first-cause", "back-off"),

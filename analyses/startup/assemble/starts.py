@@ -149,7 +149,7 @@ def _starts(
     if first is None:
         return
     restarts = _restarts(job)
-    later = {us: restart for restart in restarts if (us := restart.time_us or 0) > first}
+    later = _later_starts(first, restarts, tasks, shared)
     rescaled = rescale_times(job, first)
     bounds = [first, *sorted({*later, *rescaled})]
     by_start, lines = _by_start(bounds, tasks), _timelines(job, shared, marks)
@@ -163,6 +163,24 @@ def _starts(
         kind = "rescale" if begin in rescaled else kind
         yield _start(job, lines, members, number, begin, end, expected, kind=kind)
         kind = "restart"
+
+
+def _later_starts(
+    first: int, restarts: Sequence[Incident], tasks: Iterable[TaskTimes], shared: SharedInput
+) -> dict[int, Incident | None]:
+    """Return the starts after the first one by time, each with the record of its restart if there is one."""
+    if not restarts and not shared.common.has_jobmanager_log:
+        return dict.fromkeys(us for us in _first_of_attempts(tasks) if us > first)
+    return {us: restart for restart in restarts if (us := restart.time_us or 0) > first}
+
+
+def _first_of_attempts(tasks: Iterable[TaskTimes]) -> list[int]:
+    """Return when the tasks of each attempt number began. Logs of TaskManagers show restarts only by this number."""
+    found: dict[int, int] = {}
+    for task in tasks:
+        if task.attempt is not None and task.begins_us is not None:
+            found[task.attempt] = min(found.get(task.attempt, _NEVER), task.begins_us)
+    return sorted(found.values())
 
 
 def _earliest_time(*moments: int | None) -> int | None:

@@ -51,17 +51,18 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """Report each series of failures."""
     slack_us = round(limits.slack * 1_000_000)
     for crisis in crises(job.job, job.cluster.common):
-        restarts = crisis.bursts
+        restarts, started = crisis.bursts, list[h.Start]()
         if crisis.first_us is not None and crisis.last_us is not None:
             # With a short back-off, several failures look like one burst.
             during = range(crisis.first_us - slack_us, crisis.last_us + slack_us + 1)
             started = [s for s in job.starts if s.kind == "restart" and s.started_us in during]
             restarts = max(restarts, len(started))
         if restarts >= limits.restarts:
-            yield _finding(job, crisis, restarts)
+            ran = any(start.running_us is not None for start in started)
+            yield _finding(job, crisis, restarts, "in a row" if ran else "without success")
 
 
-def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
+def _finding(job: h.JobStarts, crisis: Crisis, restarts: int, outcome: str) -> h.Finding:
     root = crisis.root.incident
     # A task that lost its connection runs on another TaskManager, so it is not blamed either.
     survivor = crisis.root.kind == "taskmanager-lost" and root.task is not None
@@ -75,7 +76,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
         job,
         ongoing=crisis.state is h.State.ONGOING,
         subject=None if arbitrary else subject,
-        title=f"{restarts} restarts without success; first failure: {h.fmt.shorten(first_line, 90)}"
+        title=f"{restarts} restarts {outcome}; first failure: {h.fmt.shorten(first_line, 90)}"
         + ("; the job failed for good" if crisis.final else ""),
         why=_reason_text(cause, first_line)
         if arbitrary
