@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.judging import ended_or_last
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import median, view_during
-from flowdiag.analyses.flink.tasks.standstill import standstill
+from flowdiag.analyses.flink.tasks.stall import job_stall
 from flowdiag.analyses.model.derived import once
 
 LEAST_MS: Final = 60_000.0
@@ -155,9 +155,9 @@ def culprit(job: h.Job) -> NamedCulprit | None:
         warm_up=False,
         since_us=expired.triggered_us,
     )
-    still = standstill(job)
+    stall = job_stall(job)
     since = expired.triggered_us or 0
-    since = since if still is None else max(since, still.since_us)
+    since = since if stall is None else max(since, stall.since_us)
     return find_culprit(Case(job, episode, view_during(job, since, found.until_us), fewest=1))
 
 

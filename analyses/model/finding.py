@@ -90,7 +90,7 @@ class Rank(IntEnum):
     TaskManager that it caused, which in turn outranks the failed checkpoint.
     """
 
-    STANDSTILL = 8  # the JobManager stalled, so all its work is late
+    STALL = 8  # the JobManager stalled, so all its work is late
     FATAL = 9  # a process ended because of it, or could not start
     ROOT_CAUSE = 10
     REPORTED_CAUSE = 11  # a second-hand cause: the operator's report on a deployment

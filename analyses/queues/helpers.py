@@ -79,7 +79,7 @@ from flowdiag.analyses.queues.loads import (
     samples_in,
     task_windows,
 )
-from flowdiag.analyses.queues.movement import Silence, silence_of, standstill_of
+from flowdiag.analyses.queues.movement import Silence, job_stall, silence_of
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions, class_of
 from flowdiag.analyses.queues.neighbours.hidden import HiddenRecords, hidden_records
 from flowdiag.analyses.queues.neighbours.lags import (

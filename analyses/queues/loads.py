@@ -24,7 +24,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
 from flowdiag.analyses.flink.tasks.shares import windows_of
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges, time_span
-from flowdiag.analyses.queues.movement import standstill_of
+from flowdiag.analyses.queues.movement import job_stall
 
 ENOUGH_TIMES: Final = 2
 """Minimum number of samples. A sample is a mean over seconds, so a single one may be a burst. Two are evidence if
@@ -96,22 +96,22 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
         return found | read_loads(job.job, job.topology, job.totals)
     if len(job.topology.tasks) == 1:
         # If one chain is the whole job, no task counts records, but its operators do.
-        records = 0.0 if standstill_of(job) is not None else None
+        records = 0.0 if job_stall(job) is not None else None
         found = {key: replace(load, records=records) for key, load in found.items()}
     return _with_queues_as_work(job, found)
 
 
 def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
     """Return the load of a subtask over all samples. If the subtask hangs, use only samples after its last record."""
-    still = [*takewhile(_is_still, reversed(each))]
-    if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
-        load = load_of(key, load_row(key, still[::-1]))
+    stalled = [*takewhile(_is_stalled, reversed(each))]
+    if len(stalled) < len(each) and sum(sample.samples for sample in stalled) >= ENOUGH_SAMPLES:
+        load = load_of(key, load_row(key, stalled[::-1]))
         if is_stalled(load):
             return load
     return load_of(key, load_row(key, each))
 
 
-def _is_still(sample: Sample) -> bool:
+def _is_stalled(sample: Sample) -> bool:
     """Return whether a subtask neither receives nor emits records during a sample."""
     return sample.increases.get("records_in") == 0 and not sample.increases.get("records_out")
 

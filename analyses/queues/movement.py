@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import chain
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
-from flowdiag.analyses.flink.tasks.standstill import Standstill, Step, largest_known, standstill_in
+from flowdiag.analyses.flink.tasks.stall import JobStall, Step, largest_known, stall_in
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges, time_span
 
 
 @once
-def standstill_of(job: JobQueues) -> Standstill | None:
+def job_stall(job: JobQueues) -> JobStall | None:
     """Return the period at the end of the metrics in which no record moves, or None if there is none."""
     steps = {
         (key.task, key.subtask_index): [
@@ -30,13 +30,13 @@ def standstill_of(job: JobQueues) -> Standstill | None:
         ]
         for key, each in job.samples.items()
     }
-    still = {
+    stalled_since = {
         task: max(since for since in times if since is not None)
         for task in job.topology.tasks
         if (times := [flow.constant_since_us for flow in job.flows if flow.task == task])
         and any(since is not None for since in times)
     }
-    return standstill_in({key: each for key, each in steps.items() if each}, job.topology, still)
+    return stall_in({key: each for key, each in steps.items() if each}, job.topology, stalled_since)
 
 
 def time_without_records_us(job: JobQueues, task: str) -> int:

@@ -55,7 +55,7 @@ from flowdiag.analyses.queues.loads import (
     samples_in,
     task_windows,
 )
-from flowdiag.analyses.queues.movement import is_draining, standstill_of
+from flowdiag.analyses.queues.movement import is_draining, job_stall
 from flowdiag.analyses.queues.neighbours.lags import (
     direction_of,
     group_trend,
@@ -299,7 +299,7 @@ def _limiting_without_waiters(job: JobQueues, loads: Loads) -> Iterator[Root]:
     for members in saturated_without_waiters(job, loads):
         use = cpu_use(job, members, loads.values())
         waits = use is not None and use.waits
-        if waits or standstill_of(job) is not None or _reads_no_backlog(job, loads):
+        if waits or job_stall(job) is not None or _reads_no_backlog(job, loads):
             yield _root(job, members, members, (), blocks_upstream=False)
 
 
@@ -625,7 +625,7 @@ def _judge_root(
 
 
 def _is_fatal(job: JobQueues) -> bool:
-    return completes_no_checkpoint(job) or standstill_of(job) is not None
+    return completes_no_checkpoint(job) or job_stall(job) is not None
 
 
 @once

@@ -10,7 +10,7 @@ from flowdiag.analyses.checkpoints import culprit, pending
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.suspects import NamedCulprit, culprit_measurements
 from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
-from flowdiag.analyses.flink.tasks.standstill import standstill
+from flowdiag.analyses.flink.tasks.stall import job_stall
 from flowdiag.analyses.model.finding import MAX_CITED
 
 _INFO_LINES: Final = (
@@ -112,7 +112,7 @@ def overdue_finding(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> 
         found,
         f"blocks {name}, which has been in progress for {age}",
         explain=explanation(found),
-        severity=h.Severity.CRITICAL if standstill(job) is not None else h.Severity.WARNING,
+        severity=h.Severity.CRITICAL if job_stall(job) is not None else h.Severity.WARNING,
         state=h.State.ONGOING,
         first_us=waits.checkpoint.triggered_us,
         last_us=waits.until_us,

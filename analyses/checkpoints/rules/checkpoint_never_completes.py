@@ -51,7 +51,7 @@ from flowdiag.analyses.checkpoints.pending import (
     pending,
 )
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.tasks.standstill import standstill
+from flowdiag.analyses.flink.tasks.stall import job_stall
 
 
 class Limits(h.Limits):
@@ -158,17 +158,17 @@ def _stuck_fields(found: Pending, timeout_ms: float, limits: Limits) -> h.Findin
 
 def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> h.FindingFields:
     """Return the fields of a finding about a checkpoint that takes much longer than usual."""
-    last, still = found.checkpoint, standstill(job)
+    last, stall = found.checkpoint, job_stall(job)
     usual = "the interval is" if not job.completed else "completed checkpoints took at most"
     title = f"Checkpoint {last.id} has been in progress for {h.fmt.duration(found.age_ms)}"
     if last.acknowledged is not None and last.subtasks:
         title += f", acknowledged by {last.acknowledged} of {last.subtasks} subtasks"
     explain = h.text("CP106.expires", timeout=h.fmt.duration(timeout_ms))
-    if still is not None:
+    if stall is not None:
         title += "; no records move"
-        explain += h.text("CP106.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))
+        explain += h.text("CP106.no-record-moves", lasted=h.fmt.duration(stall.lasted_ms))
     return {
-        "severity": h.Severity.CRITICAL if still is not None else h.Severity.WARNING,
+        "severity": h.Severity.CRITICAL if stall is not None else h.Severity.WARNING,
         "title": title,
         "explain": explain,
         "first_us": last.triggered_us,

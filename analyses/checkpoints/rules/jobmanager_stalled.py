@@ -125,7 +125,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         why=f"the JobManager: {votes[0].text}",
         cause="jobmanager-stalled",
         confidence=h.weigh(votes),
-        rank=h.Rank.STANDSTILL,
+        rank=h.Rank.STALL,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=found.count,

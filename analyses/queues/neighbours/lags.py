@@ -11,7 +11,7 @@ from typing import Final, Literal
 from flowdiag.analyses.flink.helpers import measurement
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load
-from flowdiag.analyses.flink.tasks.standstill import LEAST_US
+from flowdiag.analyses.flink.tasks.stall import LEAST_US
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite
 from flowdiag.analyses.neighbours.facts import Lag
@@ -408,8 +408,8 @@ def stays_short(trend: Trend, job: JobQueues, behind_s: float) -> bool:
 
     A backlog at the start does not count. A source that reads nothing does not refresh its own number of waiting records.
     """
-    still_us = time_without_records_us(job, trend.of)
-    blocked = still_us >= LEAST_US or any(
+    stalled_us = time_without_records_us(job, trend.of)
+    blocked = stalled_us >= LEAST_US or any(
         load.key.task == trend.of and (load.back_pressured or 0.0) >= BLOCKED
         for load in loads_in(job).values()
     )

@@ -103,8 +103,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
         yield _paused_source_finding(job, paused)
     elif found or back_pressured:
         yield from found.values()
-    elif (still := h.standstill_of(job)) is not None and not h.works_or_waits(job):
-        reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))
+    elif (stall := h.job_stall(job)) is not None and not h.works_or_waits(job):
+        reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(stall.lasted_ms))
         yield h.Inconclusive(reason=reason, checks=("consumer-lag", "thread-dump"), job=job.job.key)
     elif not h.has_ended(job):
         yield from _without_output(job, limits)

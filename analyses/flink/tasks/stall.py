@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
+class JobStall:
     """The period at the end of the metrics in which no record moves."""
 
     since_us: int
@@ -37,40 +37,40 @@ class Standstill:
 
 
 @once
-def standstill(job: JobFacts) -> Standstill | None:
+def job_stall(job: JobFacts) -> JobStall | None:
     """Return the stall at the end of the metrics, or None if records move or the stall is short."""
     steps: defaultdict[tuple[str, int], list[Step]] = defaultdict(list)
     for row in job.loads:
         if row.first_us is not None and row.last_us is not None:
             records = largest_known(row.records_in, row.records_out)
             steps[row.task, row.subtask_index].append(Step(row.first_us, row.last_us, records))
-    return standstill_in(steps, topology_of(job))
+    return stall_in(steps, topology_of(job))
 
 
-def standstill_in(
+def stall_in(
     steps: Mapping[tuple[str, int], Sequence[Step]],
     topology: Topology,
-    still_since: Mapping[str, int] | None = None,
-) -> Standstill | None:
+    stalled_since: Mapping[str, int] | None = None,
+) -> JobStall | None:
     """Return the stall based on the steps of each subtask, or None if too few subtasks have steps.
 
     Args:
         steps: the steps of each subtask.
         topology: the job graph.
-        still_since: by task, the time since which its operators have passed no record. A task that forms a whole job
+        stalled_since: by task, the time since which its operators have passed no record. A task that forms a whole job
             exchanges no records, so its own counters are always zero.
     """
     if not steps or len(steps) < KNOWN_SIBLINGS * sum(topology.parallelism.values()):
         return None
-    known = still_since or {}
+    known = stalled_since or {}
     alone = {task for task in topology.tasks if is_alone(topology, task)}
     if alone - known.keys():
         return None
     since = max(
-        known[task] if task in alone else _still_since(each) for (task, _), each in steps.items()
+        known[task] if task in alone else _stalled_since(each) for (task, _), each in steps.items()
     )
     until = max(step.last_us for each in steps.values() for step in each)
-    return Standstill(since, until) if until - since >= LEAST_US else None
+    return JobStall(since, until) if until - since >= LEAST_US else None
 
 
 def is_alone(topology: Topology, task: str) -> bool:
@@ -85,7 +85,7 @@ def largest_known(*counts: float | None) -> float | None:
     return max((count for count in counts if count is not None), default=None)
 
 
-def _still_since(steps: Sequence[Step]) -> int:
+def _stalled_since(steps: Sequence[Step]) -> int:
     """Return since when the counters of a subtask have not changed, in microseconds."""
     ordered = sorted(steps)
     since = ordered[-1].last_us
