@@ -283,13 +283,16 @@ class Rate(Topic):
         return rate_tables(facts, excerpts=options.privacy.excerpts)
 
     def is_assessed(self, facts: RateFacts) -> bool:
-        """Return whether the input has a batch, a query, their exceptions, or their tasks."""
+        """Return whether the input has a batch, a query, their exceptions, or their tasks.
+
+        Effects of a stop show nothing about the time before it.
+        """
         return any(
             app.batches
             or app.queries
             or any(one.fields.get("origin") == "paste" for one in app.incidents)
             or settled.failures
-            or any(one.template == KNOWN_RECORD for one in app.incidents)
+            or any(one.template == KNOWN_RECORD for one in settled.incidents)
             or failed_tasks(settled)
             for app in facts.applications
             for settled in (without_effects_of_stop(app),)

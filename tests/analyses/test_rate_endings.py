@@ -23,6 +23,7 @@ from flowdiag.analyses.rate.rules import unexplained_failure
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.selection.options import Options
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 
 from . import rate_workbench as w
 
@@ -544,3 +545,13 @@ def test_python_repeats_the_exception_of_a_stopped_query(
     failed = replace(ended(reason, END - before), template="query-failed")
     app = stopping(events=(replace(printed, time_us=None), failed))
     assert ("RT103" in w.codes(app)) is reported
+
+
+def test_effects_of_a_stop_alone_are_not_assessed() -> None:
+    """A log at WARN may begin with the stop, and everything after it is no evidence of the time before."""
+    crash = "Python worker exited unexpectedly (crashed)"
+    stop = w.record("stop-log-writer", at=0)
+    lost = w.record(KNOWN_RECORD, cause=crash, at=5_000)
+    app = w.application(origins=frozenset({"log"}), incidents=(stop, lost), last_us=w.T0 * 1000)
+    assert not RATE.is_assessed(RateFacts(applications=(app,)))
+    assert RATE.is_assessed(RateFacts(applications=(replace(app, incidents=(lost,)),)))

@@ -191,7 +191,14 @@ def test_an_executor_removed_during_a_stop_is_not_lost() -> None:
     lost = replace(LOST, removed_us=(w.T0 + 22_000) * 1000)
     cut = w.application(batches, executors=(lost,))
     assert found(cut, "RT304") != []
-    for template in ("stop-receivers", "stop-generator", "stop-context", "stop-executors"):
+    stops = (
+        "stop-receivers",
+        "stop-generator",
+        "stop-log-writer",
+        "stop-context",
+        "stop-executors",
+    )
+    for template in stops:
         stopping = w.application(
             batches, executors=(lost,), incidents=(w.record(template, at=21_000),)
         )

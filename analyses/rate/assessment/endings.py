@@ -17,6 +17,7 @@ _STOPS: Final = (
     "stop-receivers",
     "receiver-stopped-by-driver",
     "stop-generator",
+    "stop-log-writer",
     "stop-context",
     "stop-executors",
     "stop-by-hook",
