@@ -115,13 +115,13 @@ def _reports(
     if paths == ("-", "-"):
         raise FlowdiagError("only one of BEFORE and AFTER can be standard input")
     saved = {path: read_report(path) for path in dict.fromkeys(paths) if is_report(path)}
-    wanted = [path for path in dict.fromkeys(paths) if path not in saved]
-    if not wanted:
+    unread = [path for path in dict.fromkeys(paths) if path not in saved]
+    if not unread:
         for name in _ONLY_INPUTS:
             if arguments[name]:
                 option = f"--{name.replace('_', '-')}"
                 raise FlowdiagError(f"{option} applies to inputs, but both sides are reports")
-    made = _diagnose(wanted, _command(saved), settings, arguments, progress) if wanted else {}
+    made = _diagnose(unread, _command(saved), settings, arguments, progress) if unread else {}
     found = {**saved, **made}
     return found[before], found[after]
 

@@ -140,15 +140,15 @@ def diagnosing(
             if arguments["show_config"]:
                 return show_config(found)
             settings = found.settings
-            wanted = arguments["paths"] or []
+            paths = arguments["paths"] or []
             other = otherwise(arguments, settings)
             with ExitStack() as stack:
-                spark = stack.enter_context(start_spark(settings, wanted)) if early else None
+                spark = stack.enter_context(start_spark(settings, paths)) if early else None
                 fields = option_fields(settings, arguments, job[0] if job else None)
                 fields |= option_values(arguments)
                 if other is not None:
                     return other(name, settings, fields, spark)
-                return run(name, wanted, settings, fields, spark)
+                return run(name, paths, settings, fields, spark)
 
         command.__signature__ = Signature(  # type: ignore[attr-defined]
             [

@@ -84,7 +84,7 @@ def _loads(maps: pa.MapArray) -> pa.StructArray:
     names, values = maps.keys, maps.items
     rows = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, names))
     numbers = pa.array(range(len(maps)), rows.type)
-    wanted = [values.field(each.name) for each in LOAD]
+    load_columns = [values.field(each.name) for each in LOAD]
     columns = []
     for name in LOADS:
         found = pc.indices_nonzero(pc.equal(names, name))
@@ -94,7 +94,9 @@ def _loads(maps: pa.MapArray) -> pa.StructArray:
         places = found.take(pc.index_in(numbers, value_set=rows.take(found)))
         columns.append(
             pa.StructArray.from_arrays(
-                [column.take(places) for column in wanted], fields=[*LOAD], mask=places.is_null()
+                [column.take(places) for column in load_columns],
+                fields=[*LOAD],
+                mask=places.is_null(),
             )
         )
     fields = [*PACKED.field("loads").type]

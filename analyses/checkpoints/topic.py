@@ -189,11 +189,11 @@ class Checkpoints(FlinkTopic):
         yield from silence_notes(facts)
         yield from gap_notes(facts)
         yield from missing_inputs(measured)
-        wanted = {job.key for job in facts.jobs}
+        job_keys = {job.key for job in facts.jobs}
         times = [
             checkpoint.triggered_us or checkpoint.ended_us
             for job in measured.jobs
-            if job.key in wanted
+            if job.key in job_keys
             for checkpoint in job.checkpoints
         ]
         known = [time_us for time_us in times if time_us is not None]

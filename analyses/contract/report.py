@@ -737,7 +737,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Return a summary for notebooks."""
         return notebook.html_of(self._overview)
 
-    def _repr_mimebundle_(self, **wanted: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Return the summary as HTML and as plain text."""
         return {"text/html": self._repr_html_(), "text/plain": notebook.text_of(self._overview)}
 

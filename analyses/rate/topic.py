@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 # Event logs only contain batches with jobs, and so may a driver's log next to them.
-_TELL_OF_EMPTY: Final = frozenset({"listener", "rest"})
+_SHOW_EMPTY_BATCHES: Final = frozenset({"listener", "rest"})
 
 
 class Spark:
@@ -154,14 +154,14 @@ def _has_triggers(facts: Assessment) -> bool:
     return any(query.triggers for each in facts.applications for query in each.app.queries)
 
 
-def _knows_receivers(facts: Assessment) -> bool:
+def _has_receivers(facts: Assessment) -> bool:
     return any(each.app.batches and each.app.origins - {"event-log"} for each in facts.applications)
 
 
 _REQUIRED: Final = {
     "batches": (_has_batches, "the input contains no batches of a DStream"),
     "receivers": (
-        _knows_receivers,
+        _has_receivers,
         "receiver restarts are in the driver's log, in the listener's output and in REST responses",
     ),
     "triggers": (_has_triggers, "the input contains no query triggers"),
@@ -257,7 +257,7 @@ class Rate(Topic):
     def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[InputNote]:
         """Yield warnings about times without a batch if every batch should be in the input, and about stopped runs."""
         for app in facts.applications:
-            if app.interval_ms and app.origins & _TELL_OF_EMPTY:
+            if app.interval_ms and app.origins & _SHOW_EMPTY_BATCHES:
                 yield from gap_notes(app)
             yield from replaced_runs(app)
             if app.origins == {"event-log"} and (note := end_note(app)) is not None:

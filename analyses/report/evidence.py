@@ -81,14 +81,14 @@ def locate(
     problems: list[tuple[int, InputNote]] = []
 
     def read(source: int) -> list[tuple[Key, LocatedRecord]]:
-        kind, zone, wanted = kinds.get(source, "log"), zones.get(source), cited[source]
+        kind, zone, focuses_by_offset = kinds.get(source, "log"), zones.get(source), cited[source]
         whole = kind in DOCUMENTS or kind == "prometheus"
-        blocks = {at for at, focuses in wanted.items() if whole or focuses != {None}}
+        blocks = {at for at, focuses in focuses_by_offset.items() if whole or focuses != {None}}
         with open_stream(source) as stream:
             return [
                 ((source, offset, focus), _quote(record, line, focus, kind, zone))
-                for offset, line, record in _records(stream, sorted(wanted), blocks)
-                for focus in wanted[offset]
+                for offset, line, record in _records(stream, sorted(focuses_by_offset), blocks)
+                for focus in focuses_by_offset[offset]
             ]
 
     with ThreadPoolExecutor(_READERS) as readers:

@@ -91,11 +91,11 @@ class Selection:
         """
         if self.job is None:
             return True
-        wanted = self.job.casefold()
-        if job_id and wanted and job_id.casefold().startswith(wanted):
+        selected = self.job.casefold()
+        if job_id and selected and job_id.casefold().startswith(selected):
             return True
         called = None if name is None else name.casefold()
-        return called is not None and (called == wanted or fnmatch.fnmatchcase(called, wanted))
+        return called is not None and (called == selected or fnmatch.fnmatchcase(called, selected))
 
     def require(self, jobs: Iterable[tuple[str | None, str | None]]) -> None:
         """Raise an error unless one of the jobs (ID, name) is selected.

@@ -321,7 +321,7 @@ class StartupFacts:
     jobs: tuple[JobStarts, ...]
     workers: tuple[Worker, ...] = ()
     cluster_steps: tuple[Step, ...] = ()
-    wanted_workers: int | None = None  # requests still open at the end
+    requested_workers: int | None = None  # requests still open at the end
     first_request_us: int | None = None
     last_request_ref: Ref | None = None
     last_us: int | None = None

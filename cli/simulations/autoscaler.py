@@ -235,7 +235,7 @@ def _proposal(
         "vertex_id": evaluated.vertex,
         "task": names.get(evaluated.vertex),
         "parallelism": evaluated.parallelism,
-        "proposed": proposal.wanted,
+        "proposed": proposal.parallelism,
         "true_rate_per_s": evaluated.true_rate,
         "target_rate_per_s": evaluated.target_rate,
         "catch_up_rate_per_s": evaluated.catch_up_rate,

@@ -62,7 +62,9 @@ def _proposals(
     return Listing(
         proposals,
         Column("task", lambda p: names.get(p.evaluated.vertex, p.evaluated.vertex), "wrap"),
-        Column("parallelism", lambda p: _change(p.evaluated.parallelism, p.wanted), "right-wrap"),
+        Column(
+            "parallelism", lambda p: _change(p.evaluated.parallelism, p.parallelism), "right-wrap"
+        ),
         Column("target rate", lambda p: _rate(p.evaluated.target_rate), "right-wrap"),
         Column("catch-up", lambda p: _rate(p.evaluated.catch_up_rate), "right-wrap"),
         Column("why", lambda p: why(p, decision), "wrap"),
@@ -75,7 +77,9 @@ def _steps(steps: Sequence[Step], names: dict[str, str]) -> RenderableType:
         Column("scaling at", lambda s: _time(s.scaling.at_ns), "wrap"),
         Column("task", lambda s: names.get(s.scaling.vertex, s.scaling.vertex), "wrap"),
         Column("recorded", lambda s: _change(s.scaling.before, s.scaling.after), "right-wrap"),
-        Column("replayed", lambda s: _change(s.scaling.before, s.proposal.wanted), "right-wrap"),
+        Column(
+            "replayed", lambda s: _change(s.scaling.before, s.proposal.parallelism), "right-wrap"
+        ),
         Column("why", lambda s: why(s.proposal), "wrap"),
     )
 

@@ -589,15 +589,17 @@ def _add_zones(columns: pa.Table, parts: dict[int, Marks]) -> None:
 
 
 def _add_transitions(columns: pa.Table, parts: dict[int, Marks]) -> None:
-    wanted = pc.and_(
+    is_transition = pc.and_(
         pc.equal(columns["event"], Event.TASK_STATE.value),
         pc.or_(columns["as_jobmanager"], columns["as_taskmanager"]),
     )
     for name in ("attempt_id", "to_state", "shown_us"):
-        wanted = pc.and_(wanted, pc.is_valid(columns[name]))
+        is_transition = pc.and_(is_transition, pc.is_valid(columns[name]))
     keys = ["source", "owner", "clock", "attempt_id", "to_state", "as_jobmanager"]
     grouped = (
-        columns.filter(wanted).group_by(keys, use_threads=False).aggregate([("shown_us", "min")])
+        columns.filter(is_transition)
+        .group_by(keys, use_threads=False)
+        .aggregate([("shown_us", "min")])
     )
     found: dict[tuple[int, str | None, str | None], list[Transition]] = {}
     for source, owner, clock, attempt_id, to_state, by_jobmanager, shown_us in _rows(

@@ -408,8 +408,8 @@ class Client:
         if status in _TRANSIENT:
             failed = RequestFailed(path, f"responds with {status}", status=status, transient=True)
             return _Retryable(failed, _retry_after_s(response.headers.get("retry-after")))
-        if status == 400 and _HTTPS_WANTED.search(content[:2000]):
-            return RequestFailed(path, *_SPEAKS_HTTPS, status=status, fatal=True)
+        if status == 400 and _HTTPS_REQUIRED.search(content[:2000]):
+            return RequestFailed(path, *_HTTPS_SERVER, status=status, fatal=True)
         if SPARK_STARTS.encode() in content[:2000]:
             return _Retryable(RequestFailed(path, SPARK_STARTS, status=status, transient=True))
         if _is_page(response, content):
@@ -464,8 +464,10 @@ _KERBEROS: Final = (
     "flowdiag does not use Kerberos tickets: pass the address of a gateway (Knox) with --password-file, or save"
     " the responses with `curl --negotiate -u : URL`"
 )
-_HTTPS_WANTED: Final = re.compile(rb"HTTP request (?:to|was sent to) (?:an )?HTTPS", re.IGNORECASE)
-_SPEAKS_HTTPS: Final = ("the server uses HTTPS, not HTTP",)
+_HTTPS_REQUIRED: Final = re.compile(
+    rb"HTTP request (?:to|was sent to) (?:an )?HTTPS", re.IGNORECASE
+)
+_HTTPS_SERVER: Final = ("the server uses HTTPS, not HTTP",)
 
 
 def _is_page(response: httpx.Response, content: bytes) -> bool:

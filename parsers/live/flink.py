@@ -624,14 +624,14 @@ class _Collector:
     async def _list_first_ids(self, job: _Job, known: Sequence[_Vertex]) -> None:
         for attempt in range(WARM_UP):
             without = [vertex for vertex in job.vertices if not vertex.ids]
-            wanted = [*without, *(known if attempt == 0 else ())]
-            if not wanted:
+            requested = [*without, *(known if attempt == 0 else ())]
+            if not requested:
                 return
             base = f"/jobs/{job.id}/vertices"
             answers = await self._watch.request_all(
-                (f"{base}/{vertex.id}/subtasks/0/metrics", "") for vertex in wanted
+                (f"{base}/{vertex.id}/subtasks/0/metrics", "") for vertex in requested
             )
-            for vertex, answer in zip(wanted, answers, strict=True):
+            for vertex, answer in zip(requested, answers, strict=True):
                 vertex.ids = task_ids(answer.body if answer is not None else None) or vertex.ids
             # When the first request arrives, the JobManager has no metrics yet.
             if self._tick_number > 1 or all(vertex.ids for vertex in without):

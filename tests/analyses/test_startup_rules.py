@@ -299,7 +299,7 @@ def test_requested_and_available_resources() -> None:
         values={"asked": "<memory:12288, vCores:4>", "offered": "<memory:8192, vCores:4>"},
     )
     waiting = w.job(w.start(w.task(0, deploying_us=None, running_us=None), held="slots"))
-    seen = w.facts(waiting, troubles=(large,), wanted_workers=2, first_request_us=w.BEGIN)
+    seen = w.facts(waiting, troubles=(large,), requested_workers=2, first_request_us=w.BEGIN)
     (finding,) = w.findings(WORKERS, seen)
     assert finding.cause == "no-container"
     assert "<memory:12288, vCores:4> requested, but the largest allowed container is" in (

@@ -43,7 +43,7 @@ LINES = (
     b"\r",
     "größer".encode(),
 )
-WANTED = {4, 6, 7, 8, 9}
+EXPECTED = {4, 6, 7, 8, 9}
 TASKS = {0, 1, 2, 3, 5}
 
 
@@ -78,7 +78,7 @@ def test_any_split_and_any_buffer_give_the_same_lines(
     event_names = [line for lines, _ in found for line in lines]
     tasks = [line for _, lines in found for line in lines]
     assert [(line.offset, line.data) for line in event_names] == [
-        (at, LINES[n].rstrip(b"\r")) for at, n in zip(offsets, chosen, strict=True) if n in WANTED
+        (at, LINES[n].rstrip(b"\r")) for at, n in zip(offsets, chosen, strict=True) if n in EXPECTED
     ]
     assert [(line.offset, line.data) for line in tasks] == [
         (at, LINES[n]) for at, n in zip(offsets, chosen, strict=True) if n in TASKS

@@ -77,7 +77,7 @@ class Proposal:
     """
 
     evaluated: Evaluated
-    wanted: int
+    parallelism: int
     factor: float = NAN
     capacity: float = NAN
     limits: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class Decision:
         moving = (None, "delayed") if with_delayed else (None,)
         if self.reason != "scale":
             return {}
-        return {v: p.wanted for v, p in self.proposals.items() if p.reason in moving}
+        return {v: p.parallelism for v, p in self.proposals.items() if p.reason in moving}
 
 
 def evaluate(
@@ -308,16 +308,16 @@ def propose(
         delayed: whether `scale-down.interval` still delays a scale-down.
     """
     now = vertex.parallelism
-    wanted = capacity(
+    required = capacity(
         evaluated.target_rate,
         evaluated.catch_up_rate,
         settings.target_utilization,
         settings,
         restart_s,
     )
-    if math.isnan(evaluated.true_rate) or math.isnan(wanted):
-        return Proposal(evaluated=evaluated, wanted=now, reason="no-rate")
-    factor = _divide(wanted, evaluated.true_rate) / scalability(history, settings)
+    if math.isnan(evaluated.true_rate) or math.isnan(required):
+        return Proposal(evaluated=evaluated, parallelism=now, reason="no-rate")
+    factor = _divide(required, evaluated.true_rate) / scalability(history, settings)
     limits: list[str] = []
     if factor < 1 - settings.max_scale_down:
         factor, limits = 1 - settings.max_scale_down, ["scale-down-factor"]
@@ -338,9 +338,9 @@ def propose(
             reason = "ineffective"
     return Proposal(
         evaluated=evaluated,
-        wanted=size,
+        parallelism=size,
         factor=factor,
-        capacity=wanted,
+        capacity=required,
         limits=(*limits, *more),
         reason=reason,
         increase=increase,

@@ -34,7 +34,7 @@ class Step:
     @property
     def is_equal(self) -> bool:
         """Whether the formula reproduces the recorded parallelism."""
-        return self.proposal.wanted == self.scaling.after
+        return self.proposal.parallelism == self.scaling.after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,16 +55,21 @@ def assemble_memory(
     for file in files:
         of_files.update(file.read.options)
         refs.update({key: Ref(file.source, at) for key, at in file.read.offsets.items()})
-    wanted = dict(given or {})
+    from_user = dict(given or {})
     processes = processes_in_logs(rows, common.processes, version, container)
     processes = with_rest(processes, common, version)
     processes = with_limits(with_specs(processes, rows, version), rows)
-    processes = [with_options(p, processes, of_files, refs, wanted) for p in processes]
-    if of_files or wanted:
+    processes = [with_options(p, processes, of_files, refs, from_user) for p in processes]
+    if of_files or from_user:
         versions = {process.version for process in processes if process.version}
         seen = versions.pop() if len(versions) == 1 else None
         processes += processes_in_configurations(
-            of_files | wanted, refs, files, version or seen, container, {p.role for p in processes}
+            of_files | from_user,
+            refs,
+            files,
+            version or seen,
+            container,
+            {p.role for p in processes},
         )
     processes = with_usages([_with_usage(p, rows) for p in processes], usages, names or {})
     jobs = common.jobs

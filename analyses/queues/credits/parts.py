@@ -118,7 +118,7 @@ class Subtask:
     seen: set[int] = field(default_factory=set)
     checkpoint: int = -1
     first_at: float = 0.0
-    wanted: int = -1  # checkpoint that a source starts between two records
+    requested_checkpoint: int = -1  # checkpoint that a source starts between two records
     forwarded: int = -1
     snapshot_until: float = -1.0
     samples: list[tuple[float, float, float]] = field(default_factory=list)

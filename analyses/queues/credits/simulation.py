@@ -139,7 +139,7 @@ class Simulation:
             if subtask.pending and not self._emit(subtask):
                 self._enter(subtask, "blocked")
                 return
-            if subtask.wanted >= 0 and not self._start_checkpoint(subtask):
+            if subtask.requested_checkpoint >= 0 and not self._start_checkpoint(subtask):
                 return
             if not self._may_continue(subtask):
                 self._enter(subtask, "blocked")
@@ -448,9 +448,9 @@ class Simulation:
             throughput = gate.bytes * 1000.0 / active
             gate.bytes = 0.0
             in_use = sum(buffers_in_use(link) for link in gate.links)
-            wanted = throughput * options.target_ms / 1000.0 / max(1, in_use)
+            target = throughput * options.target_ms / 1000.0 / max(1, in_use)
             alpha = 2.0 / (options.samples + 1)
-            gate.size += alpha * (min(wanted, 2.0 * gate.size) - gate.size)
+            gate.size += alpha * (min(target, 2.0 * gate.size) - gate.size)
             most = float(self.flow.segment_bytes)
             gate.size = max(float(options.least_bytes), min(gate.size, most))
             edge = gate.size <= options.least_bytes or gate.size >= most
@@ -500,14 +500,14 @@ class Simulation:
             self._schedule(late, partial(self._overtake_all, number))
         for subtask in self.subtasks:
             if subtask.source:
-                subtask.wanted = number
+                subtask.requested_checkpoint = number
                 if subtask.done_at < 0:
                     self._wake(subtask)
 
     def _start_checkpoint(self, subtask: Subtask) -> bool:
         """Emit the barriers of a source between two records. Return False if its snapshot must come first."""
-        number = subtask.wanted
-        subtask.wanted = -1
+        number = subtask.requested_checkpoint
+        subtask.requested_checkpoint = -1
         self._pass_barrier(subtask, number, 0.0)
         self._forward(subtask, number)
         return self._snapshot(subtask)

@@ -74,7 +74,7 @@ def _finding(
     late = [step for estimator in held for step in estimator.updates[-6:]]
     able = median(step.processing_rate for step in late if step.processing_rate)
     unclamped = [step.unclamped_rate for step in late if step.unclamped_rate]
-    wanted = h.round_or_none(median(unclamped), 1) if unclamped else None
+    unclamped_rate = h.round_or_none(median(unclamped), 1) if unclamped else None
     proposed = max(1.0, able / 10)
     model = what_if(assessed, state, min_rate=proposed * max(1, len(assessed.estimators)))
     over = "records over processing time, median of the last updates"
@@ -92,7 +92,7 @@ def _finding(
         measurements=(
             h.measurement("floor", floor, "records/s"),
             h.measurement("processed", round(able, 1), "records/s", floor, over=over),
-            h.measurement("wanted-rate", wanted, "records/s", over="before it was clamped"),
+            h.measurement("wanted-rate", unclamped_rate, "records/s", over="before it was clamped"),
             h.measurement("updates-at-floor", round(h.floor_share(held[0]), 3), "share"),
         ),
         evidence=h.evidence_of(h.late_window(app.completed)),

@@ -69,7 +69,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
             *cluster_steps(marks),
             *registration(workers),
         ),
-        wanted_workers=pending_of(requests, workers) if requests else None,
+        requested_workers=pending_of(requests, workers) if requests else None,
         first_request_us=requests[0]["time_us"] if requests else None,
         last_request_ref=ref_of(requests[-1]) if requests else None,
         last_us=_last_us(marks, common),

@@ -52,7 +52,7 @@ class Runs:
             {i.time_us for i in job.incidents if i.kind == "job-running" and i.time_us}
         )
         self._widths = _widths(self._begins, tasks)
-        self._wanted = [
+        self._required = [
             (row["time_us"], slots, row)
             for row in marks
             if row["template"] == "slots-required"
@@ -79,8 +79,8 @@ class Runs:
 
     def usage(self) -> Usage | None:
         """Return the slots at the end of the input, or None without a run or a declaration."""
-        if self._wanted and self._widths and self._widths[-1] == len(self._allocated):
-            time_us, desired, row = self._wanted[-1]
+        if self._required and self._widths and self._widths[-1] == len(self._allocated):
+            time_us, desired, row = self._required[-1]
             since_us = max(self._begins[-1], time_us)
             used = self._widths[-1]
             return Usage(
@@ -106,7 +106,7 @@ class Runs:
         return None
 
     def _desired_slots(self, time_us: int) -> int | None:
-        return next((slots for at, slots, _ in reversed(self._wanted) if at <= time_us), None)
+        return next((slots for at, slots, _ in reversed(self._required) if at <= time_us), None)
 
     def _rescale(self, number: int) -> Rescale:
         begin, time_us = self._begins[number - 1], self._begins[number]

@@ -441,9 +441,9 @@ def _slots(marks: Sequence[Row]) -> Slots | None:
     for row in marks:
         fields = row["fields"] or {}
         if row["template"] == "slots-required":
-            wanted = count_slots(fields.get("requirements", ""))
-            if wanted > required:
-                required, ref = wanted, ref_of(row)
+            slots = count_slots(fields.get("requirements", ""))
+            if slots > required:
+                required, ref = slots, ref_of(row)
         elif row["template"] == "slot-requested-by-pool":
             pool_requests.add(fields.get("slot_request_id", ""))
             ref = ref or ref_of(row)

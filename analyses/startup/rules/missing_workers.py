@@ -53,10 +53,10 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """Report open requests in one finding, and workers that ended before they registered in another."""
     running = all_jobs_run(facts)
     since, until = facts.first_request_us, facts.last_us
-    if facts.wanted_workers and since is not None and until is not None:
+    if facts.requested_workers and since is not None and until is not None:
         waited = (jobmanager_logged_until(facts.common, since, until) - since) / 1000
         if waited >= limits.wait * 1000:
-            yield _open(facts, facts.wanted_workers, waited, running=running)
+            yield _open(facts, facts.requested_workers, waited, running=running)
     if not running:
         yield from _undeployed_jobmanager_finding(facts)
     dead = never_registered(facts)
@@ -69,11 +69,11 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         yield _dead_workers_finding(facts, unbegun, "")
 
 
-def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -> h.Finding:
+def _open(facts: h.StartupFacts, requested: int, waited: float, *, running: bool) -> h.Finding:
     granted = sum(
         bool(w.requested_us and not w.registered_us and not w.ended_us) for w in facts.workers
     )
-    what = "granted but not registered" if granted >= wanted else "not granted"
+    what = "granted but not registered" if granted >= requested else "not granted"
     refused, refusals = refusal_of(facts)
     where = {"yarn": "YARN", "kubernetes": "Kubernetes"}.get(facts.mode or "", "the cluster")
     registered = sum(w.registered_us is not None for w in facts.workers)
@@ -81,18 +81,18 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
         facts,
         ongoing=not running,
         state=h.State.ONGOING,  # requests remain open even if the job runs without them
-        title=f"{h.fmt.plural(wanted, 'worker')} {what} for {h.fmt.duration(waited)}"
+        title=f"{h.fmt.plural(requested, 'worker')} {what} for {h.fmt.duration(waited)}"
         + (f": {h.fmt.shorten(refused, 90)}" if refused else ""),
         why=refused
-        or f"{h.fmt.plural(wanted, 'request')} to {where} {'is' if wanted == 1 else 'are'} open, {what}",
+        or f"{h.fmt.plural(requested, 'request')} to {where} {'is' if requested == 1 else 'are'} open, {what}",
         cause="no-container",
         rank=h.Rank.FATAL,
         first_us=facts.first_request_us,
         last_us=facts.last_us,
-        count=wanted,
+        count=requested,
         explain=h.explanation("no-container", where=where),
         measurements=(
-            h.measurement("open-requests", wanted, "workers"),
+            h.measurement("open-requests", requested, "workers"),
             h.measurement("registered", registered, "workers"),
         ),
         evidence=h.cite([*refusals, (facts.last_request_ref, None)]),

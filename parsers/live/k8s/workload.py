@@ -136,10 +136,10 @@ class _Finder:
     def by_handle(self, handle: str) -> None:
         """Look up a handle as each kind, then as the value of a label."""
         kind, slash, name = handle.rpartition("/")
-        wanted = _ALIASES.get(kind.lower().partition(".")[0].removesuffix("s")) or _ALIASES.get(
+        selected = _ALIASES.get(kind.lower().partition(".")[0].removesuffix("s")) or _ALIASES.get(
             kind.lower()
         )
-        if slash and wanted is None:
+        if slash and selected is None:
             raise FlowdiagError(f"unknown kind '{kind}'", hint=nearest(kind.lower(), _ALIASES))
         if _NAME.fullmatch(name) is None:
             raise FlowdiagError(
@@ -147,12 +147,12 @@ class _Finder:
                 hint="use a name such as orders or pod/orders-1",
             )
         self.found.name = name
-        for each in CONTROLLERS if wanted is None else [wanted]:
+        for each in CONTROLLERS if selected is None else [selected]:
             if each in CONTROLLERS and self._add_resource(each, name):
                 return
-        if wanted in (None, "Pod") and self._add_pod(name):
+        if selected in (None, "Pod") and self._add_pod(name):
             return
-        if wanted is None:
+        if selected is None:
             for label in _NAMING_LABELS:
                 if len(name) <= 63 and self.add_pods(f"{label}={name}"):
                     return
@@ -236,25 +236,25 @@ class _Finder:
             (str(each.get("kind")), str(object_at(each, "metadata").get("name")))
             for each in self.found.resources
         }
-        wanted: set[tuple[str, str]] = set()
+        references: set[tuple[str, str]] = set()
         for each in (*self.found.resources, *self.found.pods.values()):
             for owner in objects_at(object_at(each, "metadata"), "ownerReferences"):
-                wanted.add((str(owner.get("kind")), str(owner.get("name"))))
+                references.add((str(owner.get("kind")), str(owner.get("name"))))
         for pod in self.found.pods.values():
             labels = labels_of(pod)
             if labels.get("type") in _FLINK_TYPES and (cluster := labels.get("app")):
-                wanted.add(("FlinkDeployment", cluster))
+                references.add(("FlinkDeployment", cluster))
             if name := labels.get("sparkoperator.k8s.io/app-name") or labels.get(
                 "spark.operator/spark-app-name"
             ):
-                wanted.add(("SparkApplication", name))
+                references.add(("SparkApplication", name))
 
         def add(owner: tuple[str, str]) -> None:
             kind, name = owner
             if kind in ("FlinkDeployment", "SparkApplication") and _NAME.fullmatch(name):
                 self._add_resource(kind, name)
 
-        in_parallel(add, sorted(wanted - known))
+        in_parallel(add, sorted(references - known))
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
         """Return an object, or None if it does not exist or the permission is missing."""
