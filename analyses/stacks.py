@@ -69,24 +69,24 @@ class Agreement:
     working: float = 0.3
 
 
-USUAL: Final = Agreement()
+DEFAULT_AGREEMENT: Final = Agreement()
 
 
 class CodeLimits(Limits):
     """The limits of rules about code."""
 
     alike: float = limit(
-        USUAL.alike,
+        DEFAULT_AGREEMENT.alike,
         "share",
         "minimum share of working samples with the same activity; between slow calls, a task does other work",
     )
     contended: float = limit(
-        USUAL.contended,
+        DEFAULT_AGREEMENT.contended,
         "share",
         "minimum share of working samples that wait for a lock or pool; of two threads, one always waits",
     )
     working: float = limit(
-        USUAL.working,
+        DEFAULT_AGREEMENT.working,
         "share",
         "minimum share of all samples in which the task works; a task that others wait for is rarely idle",
     )
@@ -307,7 +307,7 @@ def short_method(method: str) -> str:
 def read_samples(
     samples: Sequence[Stack],
     causes: Mapping[str, str] = CODE_CAUSES,
-    agreement: Agreement = USUAL,
+    agreement: Agreement = DEFAULT_AGREEMENT,
 ) -> CodeReading | None:
     """Return the activity of the threads in most samples, or None without enough agreement.
 

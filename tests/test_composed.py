@@ -31,7 +31,7 @@ PAIRS = [
     for other in SICK
     if recording != other and {f"{version}/{recording}", f"{version}/{other}"} <= ALL.keys()
 ]
-USUAL = ("1.20.5/hot-key", "1.20.5/slow-sync-snapshot")
+ALWAYS_RUN = ("1.20.5/hot-key", "1.20.5/slow-sync-snapshot")
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        pytest.param(*pair, marks=() if pair == USUAL else pytest.mark.full, id="+".join(pair))
+        pytest.param(*pair, marks=() if pair == ALWAYS_RUN else pytest.mark.full, id="+".join(pair))
         for pair in PAIRS
     ],
 )

@@ -52,8 +52,8 @@ def _cases() -> Iterator[Any]:
     for number, folder in enumerate(ALL):
         for ticks in (None, *TICKS):
             name = f"{folder.parent.name}/{folder.name}-{ticks or 'all'}"
-            usual = ticks is None or (ticks == FEW and number % 2 == 1)
-            marks = [] if usual else [pytest.mark.full]
+            always_run = ticks is None or (ticks == FEW and number % 2 == 1)
+            marks = [] if always_run else [pytest.mark.full]
             yield pytest.param(folder, ticks, id=name, marks=marks)
 
 

@@ -46,13 +46,13 @@ of_each_recording = pytest.mark.parametrize(
 # A queue blocks barriers until it is empty.
 SLACK_MS = 30_000
 # One scenario of each version represents the others where only the set of files differs.
-USUAL = "/hot-key"
+ALWAYS_RUN = "/hot-key"
 # Bursts that make checkpoints long: a minor finding, no fault.
 ROUGH = "/bursts"
 
 
 def _unusual(recording: Recording) -> list[pytest.MarkDecorator]:
-    return [] if recording.name.endswith(USUAL) else [pytest.mark.full]
+    return [] if recording.name.endswith(ALWAYS_RUN) else [pytest.mark.full]
 
 
 of_all_files_and_of_logs = pytest.mark.parametrize(

@@ -46,13 +46,13 @@ class Pending:
     Args:
         checkpoint: the checkpoint.
         until_us: when the input last shows it in progress.
-        usual_ms: the duration of the longest completed checkpoint, or else the interval.
+        reference_ms: the duration of the longest completed checkpoint, or else the interval.
         median_ms: the median duration of completed checkpoints.
     """
 
     checkpoint: h.Checkpoint
     until_us: int
-    usual_ms: float | None
+    reference_ms: float | None
     median_ms: float | None = None
 
     @property
@@ -61,18 +61,18 @@ class Pending:
 
     def limit_ms(self, times: float = TIMES, least_ms: float = LEAST_MS) -> float:
         """Return the age from which the checkpoint is overdue, in ms."""
-        return max(least_ms, times * (self.usual_ms or 0.0))
+        return max(least_ms, times * (self.reference_ms or 0.0))
 
     def may_hang(self, interval_ms: float | None, *, at_end_of_log: bool) -> bool:
         """Return whether the checkpoint may hang, because it is old or because the log ends while it is in progress.
 
         If checkpoints usually take a small part of the interval, a log rarely ends during one by chance.
         """
-        usual = self.usual_ms or 0.0
-        if self.age_ms >= max(YOUNG_MS, TIMES * usual):
+        reference = self.reference_ms or 0.0
+        if self.age_ms >= max(YOUNG_MS, TIMES * reference):
             return True
         short = self.median_ms is not None and self.median_ms <= SHORT * (interval_ms or 0.0)
-        return at_end_of_log and short and self.age_ms <= usual
+        return at_end_of_log and short and self.age_ms <= reference
 
 
 @once
@@ -93,7 +93,7 @@ def pending(job: h.Job) -> Pending | None:
     return Pending(
         checkpoint=last,
         until_us=until,
-        usual_ms=max(took, default=job.interval_ms),
+        reference_ms=max(took, default=job.interval_ms),
         median_ms=median(took),
     )
 

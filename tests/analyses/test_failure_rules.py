@@ -534,7 +534,7 @@ def test_lost_transactions(template: str, gap_s: float, severity: Severity) -> N
     assert (found.severity, found.state) == (severity, State.RECOVERED)
 
 
-def test_committed_before_a_restore_is_usual() -> None:
+def test_committed_before_a_restore_is_expected() -> None:
     job = Bench()
     job.completes(5)
     job.happens("external-failure", text={"template": "transaction-recovery-skipped"})

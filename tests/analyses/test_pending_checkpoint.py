@@ -109,7 +109,7 @@ def test_it_is_a_warning_while_records_move() -> None:
 
 
 @pytest.mark.parametrize(("lasts_s", "takes_s"), [(50, 1), (160, 60)])
-def test_a_short_or_usual_wait_is_no_finding(lasts_s: float, takes_s: float) -> None:
+def test_a_short_or_typical_wait_is_no_finding(lasts_s: float, takes_s: float) -> None:
     assert found(checkpoint_never_completes.RULE, hanging(lasts_s, takes_s=takes_s)) is None
 
 

@@ -103,7 +103,7 @@ def test_evidence_of_progress_is_the_complete_report() -> None:
 def test_blocks_memory_and_operations() -> None:
     rows = [
         progress(0),
-        row("blocks", stream="1", blocks=9, bytes=900, first=T0, last=T0 + 3000, usual=99.0),
+        row("blocks", stream="1", blocks=9, bytes=900, first=T0, last=T0 + 3000),
         row("blocks", stream=None, blocks=9),
         row("memory", host="h", free=5000, bytes=800, first=T0, last=T0 + 2000),
         row("operation", output="0", name="save", batches=3, total=60),

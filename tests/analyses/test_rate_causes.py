@@ -728,8 +728,8 @@ def test_planning_that_takes_most_of_each_trigger() -> None:
     (finding,) = found(app_of(triggers), "RT101")
     assert finding.why is not None and "planning takes 64%" in finding.why
     assert ["planning time" in action.text for action in finding.actions] == [True]
-    usual = [replace(t, durations={"addBatch": 4900, "queryPlanning": 50}) for t in overrun()]
-    (finding,) = found(app_of(usual), "RT101")
+    executing = [replace(t, durations={"addBatch": 4900, "queryPlanning": 50}) for t in overrun()]
+    (finding,) = found(app_of(executing), "RT101")
     assert "Add cores" in finding.actions[0].text
 
 

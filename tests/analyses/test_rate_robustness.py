@@ -85,9 +85,9 @@ WORKS = st.none() | st.builds(Work, jobs=st.integers(1, 9), busy_ms=st.none() | 
 def batches(draw: st.DrawFn) -> list[Batch]:
     made, regular = [], draw(st.booleans())
     base = draw(st.sampled_from([0, w.T0]))
-    usual = draw(MILLIS)
+    typical = draw(MILLIS)
     for n in range(draw(st.integers(0, 30))):
-        took = usual if regular else draw(MILLIS)
+        took = typical if regular else draw(MILLIS)
         start = base + 1000 * n + draw(MILLIS)
         made.append(
             Batch(
@@ -116,9 +116,9 @@ def batches(draw: st.DrawFn) -> list[Batch]:
 @st.composite
 def triggers(draw: st.DrawFn) -> list[Trigger]:
     made, at = [], w.T0
-    usual = draw(MILLIS)
+    typical = draw(MILLIS)
     for n in range(draw(st.integers(0, 30))):
-        took = draw(st.sampled_from([usual, usual, None, 0, 60_000]))
+        took = draw(st.sampled_from([typical, typical, None, 0, 60_000]))
         at += draw(st.sampled_from([0, 1000, 2000, 60_050]))
         source: dict[str, Any] = {
             "name": draw(st.sampled_from(["KafkaV2[t]", "FileStreamSource[x]", ""])),

@@ -28,10 +28,10 @@ def loads(task: str, *busy: float) -> dict[SubtaskKey, Load]:
     return {load.key: load for load in found}
 
 
-@pytest.mark.parametrize("usual", [0.1, 0.002, 0.0])
-def test_two_tasks_show_a_slow_taskmanager(usual: float) -> None:
+@pytest.mark.parametrize("busy", [0.1, 0.002, 0.0])
+def test_two_tasks_show_a_slow_taskmanager(busy: float) -> None:
     """Busy times are rounded, so those of fast siblings may be 0."""
-    slow = slow_taskmanager(loads("enrich", usual, 0.9, usual) | loads("sum", usual, 0.6, usual))
+    slow = slow_taskmanager(loads("enrich", busy, 0.9, busy) | loads("sum", busy, 0.6, busy))
     assert slow is not None and (slow.taskmanager, slow.vertices) == ("tm-2", ("enrich", "sum"))
 
 

@@ -203,7 +203,7 @@ class Bench:
         missing: Iterable[Who] = (),
         special: Mapping[Who, dict[str, Any]] | None = None,
         source: str = "rest",
-        **usual: Any,
+        **common: Any,
     ) -> None:
         """Add a row per subtask, acknowledged after 100 ms unless it is missing."""
         lost = set(missing)
@@ -211,7 +211,7 @@ class Bench:
             gone = (task, index) in lost
             values: dict[str, Any] = {"acknowledged": not gone}
             if not gone:
-                values |= {"end_to_end_ms": 100, "sync_ms": 5, "async_ms": 10} | usual
+                values |= {"end_to_end_ms": 100, "sync_ms": 5, "async_ms": 10} | common
             values |= (special or {}).get((task, index), {})
             self.rows.append(
                 SubtaskCheckpoint(
@@ -230,7 +230,7 @@ class Bench:
     def loaded(
         self,
         special: Mapping[tuple[str, int | None], dict[str, float | None]] | None = None,
-        **usual: float | None,
+        **common: float | None,
     ) -> None:
         """Add loads of every subtask; the keys of `special` are (task, index), or (task, None) for a whole task."""
         quiet: dict[str, float | None] = {
@@ -241,7 +241,7 @@ class Bench:
         }
         self.loads.clear()
         for task, index in self.everyone():
-            values: dict[str, Any] = quiet | usual
+            values: dict[str, Any] = quiet | common
             values |= (special or {}).get((task, None), {})
             values |= (special or {}).get((task, index), {})
             manager = self.manager_of(task, index)

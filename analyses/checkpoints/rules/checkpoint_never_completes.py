@@ -107,7 +107,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         where = "when the input ends" if log else f"for {h.fmt.duration(last.age_ms)}"
         yield h.Inconclusive(
             reason=f"checkpoint {last.checkpoint.id} is in progress {where}; completed checkpoints took at most "
-            f"{h.fmt.duration(last.usual_ms)}",
+            f"{h.fmt.duration(last.reference_ms)}",
             checks=("jobmanager-log-later", "checkpoint-statistics"),
             job=job.key,
         )
@@ -159,7 +159,7 @@ def _stuck_fields(found: Pending, timeout_ms: float, limits: Limits) -> h.Findin
 def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> h.FindingFields:
     """Return the fields of a finding about a checkpoint that takes much longer than usual."""
     last, stall = found.checkpoint, job_stall(job)
-    usual = "the interval is" if not job.completed else "completed checkpoints took at most"
+    basis = "the interval is" if not job.completed else "completed checkpoints took at most"
     title = f"Checkpoint {last.id} has been in progress for {h.fmt.duration(found.age_ms)}"
     if last.acknowledged is not None and last.subtasks:
         title += f", acknowledged by {last.acknowledged} of {last.subtasks} subtasks"
@@ -175,7 +175,7 @@ def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> 
         "last_us": found.until_us,
         "measurements": (
             h.measurement("in-progress", round(found.age_ms), "ms", limit_ms),
-            h.measurement("usual", found.usual_ms, "ms", over=usual),
+            h.measurement("usual", found.reference_ms, "ms", over=basis),
         ),
         "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
         "actions": h.shared_remedies(job, "unacknowledged-threads"),

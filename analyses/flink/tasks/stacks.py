@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import topology_of
 from flowdiag.analyses.model.derived import once
-from flowdiag.analyses.stacks import USUAL, Agreement, CodeReading, Stack, read_samples
+from flowdiag.analyses.stacks import DEFAULT_AGREEMENT, Agreement, CodeReading, Stack, read_samples
 
 WHOLE: Final = -1
 """Index for samples that cover all subtasks together."""
@@ -36,7 +36,7 @@ def stacks_by_subtask(job: JobFacts) -> dict[SubtaskKey, tuple[Stack, ...]]:
 
 
 def read_code(
-    job: JobFacts, keys: Collection[SubtaskKey], agreement: Agreement = USUAL
+    job: JobFacts, keys: Collection[SubtaskKey], agreement: Agreement = DEFAULT_AGREEMENT
 ) -> CodeReading | None:
     """Return what the threads of these subtasks do in most samples, or None without enough agreement."""
     held = stacks_by_subtask(job)
@@ -61,7 +61,7 @@ def _prefer_worker_code(job: JobFacts, code: CodeReading, agreement: Agreement) 
     return replace(shown, stack=replace(shown.stack, task=code.stack.task))
 
 
-def read_tasks(job: JobFacts, agreement: Agreement = USUAL) -> dict[str, CodeReading]:
+def read_tasks(job: JobFacts, agreement: Agreement = DEFAULT_AGREEMENT) -> dict[str, CodeReading]:
     """Return what each task does, for tasks whose threads agree."""
     tasks = dict.fromkeys(key.task for key in stacks_by_subtask(job))
     readings = {

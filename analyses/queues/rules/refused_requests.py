@@ -67,8 +67,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 def _class_of(incident: Incident) -> str | None:
     # Debezium logs no exception when it cannot start to read its slot. Usually, the slot is in use.
-    usual = "slot-in-use" if _is_replication(incident) else None
-    return h.class_of(incident) or usual
+    replication = "slot-in-use" if _is_replication(incident) else None
+    return h.class_of(incident) or replication
 
 
 def _is_replication(incident: Incident) -> bool:

@@ -39,8 +39,8 @@ def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | Non
         return None, None
     common = reduce(gcd, gaps)
     # A restart or spliced logs can make the divisor much too small, but most gaps still equal the interval.
-    usual = int(median(gaps))
-    return (common if common * 4 >= usual else usual), "observed"
+    typical = int(median(gaps))
+    return (common if common * 4 >= typical else typical), "observed"
 
 
 def batch_rows(rows: Sequence[Row], traces: Iterable[Row]) -> list[Row]:

@@ -249,8 +249,8 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
     if not gaps:
         return None
     rounded = [round(gap / 100) * 100 for gap in gaps]
-    usual = round(median(rounded) / 100) * 100
-    guesses = {usual, rounded[0], reduce(gcd, rounded), *(usual // n for n in (2, 3, 4, 5))}
+    typical = round(median(rounded) / 100) * 100
+    guesses = {typical, rounded[0], reduce(gcd, rounded), *(typical // n for n in (2, 3, 4, 5))}
     for guess in sorted(guesses, reverse=True):
         if guess < 100:
             continue
@@ -258,7 +258,7 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
         on_grid = sum(time % guess <= max(50, guess * 0.1) for time in waited)
         if on_grid >= 0.8 * len(waited):
             # If all starts have the same phase in a longer period, they waited for rows that arrive with that period.
-            beat = usual > guess and _spread([time % usual for time in waited], usual) < guess
+            beat = typical > guess and _spread([time % typical for time in waited], typical) < guess
             return None if beat else guess
     return None
 

@@ -71,13 +71,13 @@ class PeriodicDelay:
     Args:
         every: the period, in batches.
         phase: `id % every` of the long batches.
-        usual_ms, long_ms: median durations of the other batches and of the long ones.
+        typical_ms, long_ms: median durations of the other batches and of the long ones.
         batches: IDs of the long batches.
     """
 
     every: int
     phase: int
-    usual_ms: float
+    typical_ms: float
     long_ms: float
     batches: tuple[int, ...]
 

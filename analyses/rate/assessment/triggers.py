@@ -495,8 +495,8 @@ def find_period(
     }
     if len(lasted) < 12:
         return None
-    usual = median(lasted.values())
-    least = max(ratio * usual, usual + longer_ms)
+    typical = median(lasted.values())
+    least = max(ratio * typical, typical + longer_ms)
     long = {batch: ms for batch, ms in sorted(lasted.items()) if ms >= least}
     every = gcd(*(b - a for a, b in pairwise(long)))
     if len(long) < times or every < 3:
@@ -508,7 +508,7 @@ def find_period(
     return PeriodicDelay(
         every=every,
         phase=phase,
-        usual_ms=float(median(ms for ms in lasted.values() if ms < least)),
+        typical_ms=float(median(ms for ms in lasted.values() if ms < least)),
         long_ms=float(median(long.values())),
         batches=tuple(long),
     )

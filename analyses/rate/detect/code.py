@@ -8,7 +8,7 @@ from flowdiag.analyses.knowledge import causes
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.stacks import (
     CODE_CAUSES,
-    USUAL,
+    DEFAULT_AGREEMENT,
     WAITING,
     Agreement,
     CodeReading,
@@ -46,7 +46,11 @@ def is_hanging(flow: h.Flow, hanging: float) -> bool:
 
 
 def read_code(
-    flow: h.Flow, agreement: Agreement = USUAL, *, driver: float = ON_DRIVER, alone: bool
+    flow: h.Flow,
+    agreement: Agreement = DEFAULT_AGREEMENT,
+    *,
+    driver: float = ON_DRIVER,
+    alone: bool,
 ) -> CodeReading | None:
     """Return the activity of the threads of a flow: its driver thread, or the threads of its tasks.
 

@@ -158,20 +158,20 @@ _RECOMMENDED: Final = re.compile(
 )
 
 
-def failure_remedies(text: str, usual: str) -> tuple[str, ...]:
+def failure_remedies(text: str, for_records: str) -> tuple[str, ...]:
     """Return the remedies for a failure of an unknown class, according to its message.
 
     Args:
         text: class and message.
-        usual: `tolerate` or `catch`, the remedy for records that cannot be read or processed.
+        for_records: `tolerate` or `catch`, the remedy for records that cannot be read or processed.
 
     >>> failure_remedies("java.lang.NumberFormatException: For input string", "tolerate")
     ('tolerate',)
     >>> failure_remedies("psycopg2.OperationalError: SSL SYSCALL error", "tolerate")
     ('fix-error',)
     """
-    of_records = _READING.search(text) or (usual == "catch" and _OF_RECORDS.search(text))
-    return (usual,) if of_records else ("fix-error",)
+    of_records = _READING.search(text) or (for_records == "catch" and _OF_RECORDS.search(text))
+    return (for_records,) if of_records else ("fix-error",)
 
 
 def recommended_options(text: str) -> dict[str, str]:
@@ -184,7 +184,7 @@ def recommended_options(text: str) -> dict[str, str]:
 
 
 def failure_actions(
-    assessed: AssessedApplication, record: Record, error: str, usual: str
+    assessed: AssessedApplication, record: Record, error: str, for_records: str
 ) -> tuple[Action, ...]:
     """Return the actions for an exception, according to its class or else its message."""
     found = classify_record(record)
@@ -202,7 +202,7 @@ def failure_actions(
         )
         for option, value in recommended_options(text).items()
     )
-    names = failure_remedies(error, usual)
+    names = failure_remedies(error, for_records)
     known = offered or exception_actions(assessed, cause, names, found, record)
     return with_advice(_component_actions(record, known), text, error)
 

@@ -160,8 +160,8 @@ def _last_overruns(
         is_whole = len({part[0][1].run_id for part in (on_time, series, after)}) == 1
         lasts = series[0][0] > interval and sum(ms for ms, _ in series) >= least_ms
         if is_whole and lasts and min(len(on_time), len(after)) >= before:
-            usual = h.fmt.duration(median(ms for ms, _ in on_time))
-            found = [trigger for _, trigger in series], f"{usual} before"
+            typical = h.fmt.duration(median(ms for ms, _ in on_time))
+            found = [trigger for _, trigger in series], f"{typical} before"
     return found
 
 

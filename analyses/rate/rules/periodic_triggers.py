@@ -69,15 +69,15 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         reason = (
             f"it compacts {_LOGS[option]}" if option else "the logs and metrics do not show why"
         )
-        long, usual = h.fmt.duration(found.long_ms), h.fmt.duration(found.usual_ms)
-        ratio = round(found.long_ms / max(1.0, found.usual_ms), 2)
+        long, typical = h.fmt.duration(found.long_ms), h.fmt.duration(found.typical_ms)
+        ratio = round(found.long_ms / max(1.0, found.typical_ms), 2)
         over = f"{len(found.batches)} batches, one in {found.every}"
         yield h.trigger_finding(
             assessed,
             query,
             [t for t in query.triggers if t.batch in found.batches],
             severity=h.Severity.INFO,
-            title=f"One in {found.every} batches of {query.label} takes {long} instead of {usual}: "
+            title=f"One in {found.every} batches of {query.label} takes {long} instead of {typical}: "
             f"{reason}",
             explain="This is not an overload: the batches after each long batch are as short as usual.",
             cause=None,

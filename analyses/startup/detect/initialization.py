@@ -19,7 +19,7 @@ class SlowestTask(NamedTuple):
     siblings: list[int]
 
     @property
-    def usual_ms(self) -> float:
+    def median_ms(self) -> float:
         return median(self.others or [0])
 
     def is_far_above(self, others: list[int], ratio: float) -> bool:
@@ -73,7 +73,7 @@ def signals_of(
         ratio: minimum ratio to the median of the other tasks.
     """
     took, task, _, others, siblings = worst
-    above = f"{h.fmt.duration(took)}, the median is {h.fmt.duration(worst.usual_ms)}"
+    above = f"{h.fmt.duration(took)}, the median is {h.fmt.duration(worst.median_ms)}"
     same = (task.task, task.subtask_index)
     again = sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1
     alone = siblings and worst.is_far_above(siblings, ratio)

@@ -84,7 +84,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     as_slow = sum(ms >= took / 2 for ms in (*others, took)) / (len(others) + 1)
     numbers = (
         ("initialization", took, "ms", None, f"start {start.number + 1}"),
-        ("median", round(worst.usual_ms), "ms", None, "other tasks"),
+        ("median", round(worst.median_ms), "ms", None, "other tasks"),
         ("share-as-slow", round(as_slow, 3), "share"),
     )
     parts = start.initialization if restoring else None
@@ -109,7 +109,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         if alone
         else f"Tasks take up to {long} {_WORK[cause][1]}",
         why=f"{name}: {long} from INITIALIZING to RUNNING"
-        + (f", the others {h.fmt.duration(worst.usual_ms)}" if others else "")
+        + (f", the others {h.fmt.duration(worst.median_ms)}" if others else "")
         + split,
         cause=cause,
         confidence=h.weigh(votes),
