@@ -619,6 +619,51 @@ def test_a_python_traceback_may_be_indented(indent: str, tmp_path: Path) -> None
     assert row["cause"] == "KeyError: 1"
 
 
+PREFIXES: dict[str, Callable[[int, str], str]] = {
+    "grep": lambda number, line: f"{number}:{line}",
+    "grep of files": lambda number, line: f"logs/job-1.log:{number}:{line}",
+    "file names": lambda _, line: f"job-1.log:{line}",
+    "cat": lambda number, line: f"{number:6}\t{line}",
+    "stream": lambda _, line: f"stderr: {line}",
+    "syslog": lambda number, line: f"Mar 04 11:02:{number:02} node7 app[812]: {line}",
+    "CI": lambda number, line: f"2024-07-08T12:30:{number:02}.1240012Z {line}",
+    "Airflow": lambda number, line: (
+        f"[2024-04-11, 06:00:{number:02} UTC] {{subprocess.py:93}} INFO - {line}"
+    ),
+    "blank lines": lambda _, line: f"{line}\n",
+}
+
+
+@pytest.mark.parametrize("name", PREFIXES)
+def test_a_prefix_of_all_lines_is_no_part_of_a_trace(name: str, tmp_path: Path) -> None:
+    lines = [
+        "com.acme.QuotaException: plan allows 100 calls",
+        "a minute",
+        "\tat com.acme.Client.send(Client.java:201)",
+        "\tat org.apache.flink.A.b(A.java:1)",
+        "Caused by: com.acme.ServerException: 101 made",
+        "\tat com.acme.Server.count(Server.java:7)",
+    ]
+    text = "".join(f"{PREFIXES[name](n, line)}\n" for n, line in enumerate(lines, 1))
+    (row,) = rows_of(text, tmp_path / "paste")
+    fields = dict(row["fields"])  # type: ignore[call-overload]
+    assert row["cause"] == "com.acme.ServerException: 101 made"
+    assert fields["exception"] == "com.acme.QuotaException: plan allows 100 calls a minute"
+    assert fields["own_frame"] == "com.acme.Server.count(Server.java:7)"
+    assert (row["local_us"] is not None) is (name in ("syslog", "CI", "Airflow"))
+
+
+def test_numbers_before_tabs_that_do_not_count_lines_count_exceptions(tmp_path: Path) -> None:
+    rows = rows_of(
+        "4\ta.b.CException: x\n9\ta.b.DException: y\n12\ta.b.EException: z\n", tmp_path / "paste"
+    )
+    assert [row["cause"] for row in rows] == [
+        "a.b.CException: x",
+        "a.b.DException: y",
+        "a.b.EException: z",
+    ]
+
+
 def test_the_lines_of_a_failed_test_have_dates(tmp_path: Path) -> None:
     text = """2024-05-29T08:22:10.1270209Z E   TypeError: cannot pickle '_thread.RLock' object
 2024-05-29T08:22:10.1280145Z =========================== short test summary info ===========================

@@ -13,6 +13,7 @@ from typing import Final
 from flowdiag.parsers.envelopes.errors import lines_of_errors
 from flowdiag.parsers.envelopes.objects import decode_or_none
 from flowdiag.parsers.lines.decoration import LINE, unescape
+from flowdiag.parsers.logs.line_prefixes import RELAYED, is_double_spaced, prefix_of_lines
 
 _MOST: Final = 60  # maximum lines of a body
 _TEXT: Final = 8192
@@ -66,16 +67,38 @@ def lines_of(data: bytes) -> Iterator[tuple[int, str]]:
     return fold_bodies(lines) if _BODY in data else lines
 
 
+_ANNOUNCES_MESSAGE: Final = re.compile(
+    r"(?i)\b(?:failed|failure|error|exception|terminated|aborted)\b.{0,80}\b(?:error message|message|reason|error|cause|with)\s?:?\s*\Z"
+)
+
+
+def with_messages(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Join each line that only announces an error message with the next line."""
+    above: tuple[int, str] | None = None
+    for offset, line in lines:
+        if above is not None and line.strip():
+            offset, line = above[0], f"{above[1].rstrip()} {line.strip()}"
+            above = None
+        if above is None and _ANNOUNCES_MESSAGE.search(line[-200:]) is not None:
+            above = offset, line
+        elif above is None:
+            yield offset, line
+    if above is not None:
+        yield above
+
+
 # The frame that a terminal program draws around its text.
 _BORDERS: Final = re.compile(r"\A\s{0,8}[│┃║] ?|\s{0,400}[│┃║][\s│┃║|]{0,40}\Z")
 _BODY: Final = b'":'  # a sign of a service's response
 
 
 def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the offset and the text of each line."""
-    offset = 0
+    """Yield the offset and the text of each line, without the prefix that all lines have."""
+    offset, prefix, spaced = 0, prefix_of_lines(data), is_double_spaced(data)
     for raw in data.split(b"\n"):
-        yield offset, _BORDERS.sub("", raw[: 4 * LINE].decode("utf-8", "replace"))
+        line = RELAYED.strip(_BORDERS.sub("", raw[: 4 * LINE].decode("utf-8", "replace")))
+        if not spaced or line.strip():
+            yield offset, line if prefix is None else prefix.strip(line)
         offset += len(raw) + 1
 
 

@@ -47,8 +47,9 @@ from flowdiag.parsers.lines.traces import (
     referenced_cause,
 )
 from flowdiag.parsers.logs import paste_patterns as p
-from flowdiag.parsers.logs.bodies import lines_of
+from flowdiag.parsers.logs.bodies import lines_of, with_messages
 from flowdiag.parsers.logs.cuts import describe_cut_failure, read_notebook
+from flowdiag.parsers.logs.line_prefixes import RELAYED, prefix_of_lines
 from flowdiag.parsers.logs.misread import without_misread_letters
 from flowdiag.parsers.logs.paste_patterns import GRAVE, fact_in
 from flowdiag.parsers.logs.pasted import Heading, Pasted
@@ -206,7 +207,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
     """Yield the lines that only mention a failure."""
     explains = False  # whether the paragraph explains failures in general
     is_healthy = False  # whether the line belongs to a record of healthy processes
-    for offset, line in _with_messages(lines_of(data)):
+    for offset, line in with_messages(lines_of(data)):
         head = prefix.parse(line)
         record = _json_record(line, head)
         head = _header_of(head) if record is None else record.head
@@ -237,24 +238,6 @@ def _is_vague_failure(head: prefix.Prefix, text: str) -> bool:
 
 
 _QUIET: Final = ("INFO", "DEBUG", "TRACE")
-_ANNOUNCES_MESSAGE: Final = re.compile(
-    r"(?i)\b(?:failed|failure|error|exception|terminated|aborted)\b.{0,80}\b(?:error message|message|reason|error|cause|with)\s?:?\s*\Z"
-)
-
-
-def _with_messages(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Join each line that only announces an error message with the next line."""
-    above: tuple[int, str] | None = None
-    for offset, line in lines:
-        if above is not None and line.strip():
-            offset, line = above[0], f"{above[1].rstrip()} {line.strip()}"
-            above = None
-        if above is None and _ANNOUNCES_MESSAGE.search(line[-200:]) is not None:
-            above = offset, line
-        elif above is None:
-            yield offset, line
-    if above is not None:
-        yield above
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
@@ -281,7 +264,7 @@ class _Segments:
 
     def __init__(self, data: bytes, whole: bool) -> None:
         self._data = data = without_misread_letters(data)
-        self._whole = whole
+        self._whole, self._prefix = whole, prefix_of_lines(data)
         self._escaped = is_html(data[:HEAD_BYTES])
         self._done: list[Pasted] = []
         self._block: Pasted | None = None
@@ -551,7 +534,7 @@ class _Segments:
             self._done.append(block)
 
     def _begin(self, offset: int) -> Pasted:
-        stamp, self._stamp = self._stamp, None
+        stamp, self._stamp = self._stamp or self._stamp_of_prefix(offset), None
         self._end()
         self._block = Pasted(offset, level=self._level)
         if self._level is not None:
@@ -561,6 +544,12 @@ class _Segments:
             self._block.local_us, self._block.utc_us = stamp.local_us, stamp.utc_us
             self._block.clock = stamp.clock
         return self._block
+
+    def _stamp_of_prefix(self, offset: int) -> prefix.Stamp | None:
+        """Return the time in the prefix of all lines, or None if the lines have no such prefix."""
+        line = self._data[offset : offset + 200].decode("utf-8", "replace")
+        known = RELAYED if RELAYED.pattern.match(line) is not None else self._prefix
+        return None if known is None else known.stamp(line)
 
     def _trace_line(
         self,
