@@ -90,9 +90,9 @@ def judge(audit: Path, log: Path, license_list: Path) -> int:
         packages = json.loads(audit.read_text(encoding="utf-8"))["dependencies"]
         found, unanswered = vulnerabilities(packages)
         wrong += found
-        asked = len(packages) - len(unanswered)
-        print(f"vulnerabilities: {asked} of {len(packages)} packages checked, {len(found)} known")
-        if not asked:
+        checked = len(packages) - len(unanswered)
+        print(f"vulnerabilities: {checked} of {len(packages)} packages checked, {len(found)} known")
+        if not checked:
             print("SKIPPED: the advisory database could not be reached; nothing was checked")
         elif unanswered:
             print(f"not checked: {', '.join(unanswered)}")

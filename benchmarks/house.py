@@ -50,7 +50,7 @@ def count(source: str) -> Counter[str]:
     lines, tree = source.splitlines(), ast.parse(source)
     counts = Counter[str](
         lines=len(lines),
-        blank=sum(not line.strip() for line in lines),
+        empty=sum(not line.strip() for line in lines),
         comments=sum(line.lstrip().startswith("#") for line in lines),
     )
     for node in ast.walk(tree):

@@ -44,7 +44,7 @@ SAMPLED: Final = (
     "fixtures__recordings__spark__4.3.0__converging",
 )
 _ALONE: Final = 3  # sheets of paper for the report on one job
-_BESIDE: Final = 2  # for each additional job
+_PER_JOB: Final = 2  # for each additional job
 _AT_ONCE: Final = 50  # pages per run of the checker
 
 Named = tuple[str, Report]
@@ -111,12 +111,12 @@ def _rendered(reports: Iterable[Named], folder: Path) -> Iterator[str]:
         except html5lib.html5parser.ParseError as error:
             yield f"{name}: {error}"
     print(
-        f"{len(sizes)} pages: {_said(sizes)} bytes,"
+        f"{len(sizes)} pages: {_sizes_text(sizes)} bytes,"
         f" {statistics.median(times):.2f} s each, {max(times):.2f} s at most"
     )
 
 
-def _said(numbers: list[int]) -> str:
+def _sizes_text(numbers: list[int]) -> str:
     return f"{statistics.median(numbers):,.0f} (at most {max(numbers):,})"
 
 
@@ -150,7 +150,7 @@ def _browser_flaws(reports: list[Named], folder: Path) -> list[str]:
     found = []
     with browsing(program) as browser:
         for name, report in reports:
-            sheets = _ALONE + _BESIDE * (max(1, _jobs_in_report(report)) - 1)
+            sheets = _ALONE + _PER_JOB * (max(1, _jobs_in_report(report)) - 1)
             page = folder / f"{name}.html"
             found += [f"{name}: {flaw}" for flaw in flaws(browser, page, sheets=sheets)]
             sys.stderr.write(".")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HEAD: Final = 4096  # bytes; the schema is at the beginning of a report
 _SMALL: Final = 64 << 20  # bytes; another program may have sorted the keys of such a document
 _ONLY_INPUTS: Final = ("tz", "since", "until", "job", "strict_inputs")
-_BLANK: Final = b" \t\r\n"
+_WHITESPACE: Final = b" \t\r\n"
 _SCHEMA: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"flowdiag\.')
 
 
@@ -183,7 +183,7 @@ def is_report(path: str) -> bool:
         if _begins_as_report(head):
             return True
         small = os.path.getsize(path) <= _SMALL
-        if not small or head.lstrip(_BLANK)[:1] != b"{" or b"}\n{" in head:
+        if not small or head.lstrip(_WHITESPACE)[:1] != b"{" or b"}\n{" in head:
             return False
         document = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
         return msgspec.json.decode(document, type=_Schema).schema.startswith("flowdiag.")

@@ -78,10 +78,10 @@ _GROUPS: Final = {
 }
 
 _EMPTY_GROUP = re.compile(r"\(\?<([a-z][a-z0-9_]*)>\)")
-_BLANK_RUNS: Final = {" ": r"[ \t\xa0]{1,16}", " ?": r"[ \t\xa0]{0,16}"}
+_SPACE_RUNS: Final = {" ": r"[ \t\xa0]{1,16}", " ?": r"[ \t\xa0]{0,16}"}
 _NAMED_GROUP = re.compile(r"\(\?<([a-z])")
 # A character class, an escape sequence, or a space outside both.
-_BLANKS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]| [?]?")
+_SPACES = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]| [?]?")
 _HEAD = re.compile(r"[A-Za-z0-9_:,'-]+")
 _LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
 _SEPARATORS = re.compile(r"[\s:\]]{0,64}(?:-\s{1,16})?")
@@ -120,7 +120,7 @@ class Recognized:
 def _compile(pattern: str) -> re.Pattern[str]:
     # Expand spaces first, because the default patterns contain literal spaces. Runs are bounded: after a lazy scan, a
     # line of nothing but whitespace would take quadratic time.
-    expanded = _BLANKS.sub(lambda m: _BLANK_RUNS.get(m[0], m[0]), pattern)
+    expanded = _SPACES.sub(lambda m: _SPACE_RUNS.get(m[0], m[0]), pattern)
     expanded = _EMPTY_GROUP.sub(
         lambda m: (
             f"(?P<{m[1]}>{_GROUPS.get(m[1], _ID) if m[1].endswith('_id') else _GROUPS[m[1]]})"

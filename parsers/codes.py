@@ -68,7 +68,7 @@ class Family(NamedTuple):
         source: origin of the codes, with versions.
         shown: format string for a code, with the placeholder `{code}`.
         patterns: patterns that find a code in a text, each with the group `code`.
-        asked: pattern that finds a code in a user's query.
+        query: pattern that finds a code in a user's query.
         codes: entry of each code.
         classes: entries for whole classes of codes, by prefix.
         aliases: code by alternative name, such as a number or an exception class.
@@ -81,7 +81,7 @@ class Family(NamedTuple):
     source: str
     shown: str
     patterns: tuple[re.Pattern[str], ...]
-    asked: re.Pattern[str]
+    query: re.Pattern[str]
     codes: Mapping[str, Entry]
     classes: Mapping[str, Entry]
     aliases: Mapping[str, str]
@@ -128,7 +128,7 @@ def find_codes(words: str) -> tuple[Code, ...]:
     ['exit code 239']
     """
     words = " ".join(words.split())
-    matches = ((one, one.asked.fullmatch(words)) for one in families())
+    matches = ((one, one.query.fullmatch(words)) for one in families())
     found = (_code(one, match["code"]) for one, match in matches if match is not None)
     return tuple(code for code in found if code is not None)
 
@@ -168,7 +168,7 @@ def _family(name: str) -> Family:
         source=table["source"],
         shown=table["shown"],
         patterns=tuple(map(_pattern, (*table["patterns"], *numbers.get("patterns", ())))),
-        asked=_pattern(table["asked"]),
+        query=_pattern(table["query"]),
         codes=table["codes"],
         classes=table.get("classes", {}),
         aliases=aliases,
@@ -197,7 +197,7 @@ def _spark_conditions() -> Family:
         source="error/error-conditions.json of the installed PySpark",
         shown="{code}",
         patterns=(_pattern(rf"\[{_CONDITION}\]"),),
-        asked=_pattern(rf"\[?{_CONDITION}\]?"),
+        query=_pattern(rf"\[?{_CONDITION}\]?"),
         codes={},
         classes={},
         aliases={},

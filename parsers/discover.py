@@ -554,7 +554,7 @@ class _Search:
         names = {source.name for source in self.found}
         return Discovery(
             sources=tuple(
-                replace(source, index=index, group=group_of(source.name, beside=names))
+                replace(source, index=index, group=group_of(source.name, siblings=names))
                 for index, source in enumerate(self.found)
             ),
             warnings=tuple(self.warnings),

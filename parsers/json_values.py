@@ -116,7 +116,7 @@ def as_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-_LONE_SURROGATE = re.compile(
+_SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
@@ -130,7 +130,7 @@ def decode_leniently(text: bytes | str) -> object:
     """
     known = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
     try:
-        return json.loads(_LONE_SURROGATE.sub(r"\\ufffd", known), strict=False)
+        return json.loads(_SURROGATE.sub(r"\\ufffd", known), strict=False)
     except RecursionError:
         raise Unreadable("JSON that is nested too deeply") from None
     except ValueError as error:

@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from fixtures.packing import BESIDE, archive_of, unpack
+from fixtures.packing import OUTSIDE, archive_of, unpack
 from fixtures.synthetic import make, make_spark
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -26,7 +26,7 @@ def unpacked(recording: Path) -> Path:
     """
     folder = _place() / recording.relative_to(FIXTURES)
     unpack(archive_of(recording), folder)
-    for name in BESIDE:
+    for name in OUTSIDE:
         shutil.copy(recording / name, folder)
     return folder
 

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from fixtures.packing import (
-    BESIDE,
+    OUTSIDE,
     WINDOW_LOG,
     add,
     archive_of,
@@ -37,7 +37,7 @@ FILES = {
 
 
 def write_run(folder: Path) -> Path:
-    for name, content in (FILES | dict.fromkeys(BESIDE, b"{}")).items():
+    for name, content in (FILES | dict.fromkeys(OUTSIDE, b"{}")).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -48,7 +48,7 @@ def test_packing_leaves_out_the_truth(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "hot-key")
     archive = pack(folder)
     assert archive == folder / "hot-key.tar.zst"
-    assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, *BESIDE])
+    assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, *OUTSIDE])
     assert members(archive) == FILES
     unpack(archive, tmp_path / "again")
     found = {
@@ -98,7 +98,7 @@ def test_an_archive_grows(tmp_path: Path) -> None:
 )
 def test_every_recording_is_an_archive(folder: Path) -> None:
     archive = archive_of(folder)
-    assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, *BESIDE])
+    assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, *OUTSIDE])
     assert provenances(folder.parent)[folder.name]
     data = archive.read_bytes()
     assert zstandard.get_frame_parameters(data).window_size <= 1 << WINDOW_LOG

@@ -79,12 +79,12 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
     pieces = _pieces(spell)
     if len(pieces) < 2:
         return (whole,)
-    asked = [(piece, culprit_of(job, _part(spell, piece))) for piece in pieces]
-    runs = _runs(asked)
+    partial_culprits = [(piece, culprit_of(job, _part(spell, piece))) for piece in pieces]
+    runs = _runs(partial_culprits)
     bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
     found = _cut(job, spell, bounds)
     if found is None and any(
-        not _are_compatible(one, other) for (_, one), (_, other) in pairwise(asked)
+        not _are_compatible(one, other) for (_, one), (_, other) in pairwise(partial_culprits)
     ):
         # Pieces may be too short to show a culprit, so try the longer spans before and after one of their bounds.
         cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
@@ -186,10 +186,10 @@ class _Run:
     answer: EpisodeCulprit
 
 
-def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
+def _runs(partial_culprits: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
     """Join each piece with the run before it, unless both have known and different culprits."""
     runs: list[_Run] = []
-    for piece, answer in asked:
+    for piece, answer in partial_culprits:
         if _confident_culprit(answer) is None:
             continue
         if runs and _are_compatible(runs[-1].answer, answer):
@@ -222,12 +222,12 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
     bound = after.first[0]
     while high - low >= 2 * _LEAST:
         middle = (low + high) // 2
-        asked = culprit_of(job, _part(spell, (low, middle)))
-        if _confident_culprit(asked) is None:
+        partial = culprit_of(job, _part(spell, (low, middle)))
+        if _confident_culprit(partial) is None:
             break
-        if _are_compatible(before.answer, asked):
+        if _are_compatible(before.answer, partial):
             low = bound = middle
-        elif _are_compatible(after.answer, asked):
+        elif _are_compatible(after.answer, partial):
             high = bound = middle
         else:
             break

@@ -155,9 +155,9 @@ def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> t
     """
     table = {signal.name: signal.weight for signal in weights}
     return tuple(
-        Vote(signal=name, text=says, weight=table[name])
-        for name, says in signals.items()
-        if says is not None
+        Vote(signal=name, text=clause, weight=table[name])
+        for name, clause in signals.items()
+        if clause is not None
     )
 
 
@@ -460,7 +460,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
     if key is None and remedy.option is not None:
         return None
     value = remedy.proposed
-    if value == "exponential-delay" and not settings.knows_exponential(version):
+    if value == "exponential-delay" and not settings.has_exponential_delay(version):
         value = "failure-rate"
     proposed = write(key, value, version_of(version)) if key and value is not None else None
     return Action(

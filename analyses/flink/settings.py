@@ -173,6 +173,6 @@ def named_store(text: str, setup: Setup) -> str:
     return text.replace("RocksDB", "ForSt").replace(_ROCKSDB, "state.backend.forst.")
 
 
-def knows_exponential(version: str | None) -> bool:
+def has_exponential_delay(version: str | None) -> bool:
     """Return whether a version has the exponential-delay restart strategy (1.12 or later)."""
     return is_at_least(version, 1, 12) is not False

@@ -125,5 +125,5 @@ def nearest_key(key: str) -> str | None:
     }
     if key.partition(".")[0] not in {each.partition(".")[0] for each in short}:
         return None  # one of hundreds of other options
-    meant = difflib.get_close_matches(key, sorted(short), 1, _ALIKE)
-    return short[meant[0]] if meant else None
+    similar = difflib.get_close_matches(key, sorted(short), 1, _ALIKE)
+    return short[similar[0]] if similar else None

@@ -314,7 +314,7 @@ class _Pseudonyms:
         node, spaced = self._root, False
         for place in range(first, len(words)):
             word = words[place]
-            spaced = spaced or (place > first and _has_blank(text, words[place - 1], word))
+            spaced = spaced or (place > first and _has_space(text, words[place - 1], word))
             following = node.get(word[0].casefold())
             if following is None:
                 if text.startswith("…", word.end()):
@@ -343,7 +343,7 @@ def _without_paths(command: str) -> str:
     return " ".join(shown) + (f" -{inputs}" if inputs else "")
 
 
-def _has_blank(text: str, word: re.Match[str], following: re.Match[str]) -> bool:
+def _has_space(text: str, word: re.Match[str], following: re.Match[str]) -> bool:
     return any(character.isspace() for character in text[word.end() : following.start()])
 
 

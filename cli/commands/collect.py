@@ -131,7 +131,7 @@ def flink(
         seconds(arguments["duration"], "--for"),
     )
 
-    async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
+    async def work(client: Client, folder: Folder, progress: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
         from flowdiag.parsers.live.thread_dumps import Stacks
 
@@ -142,7 +142,7 @@ def flink(
             sample_back_pressure=sample_back_pressure,
             stacks=Stacks(stacks),
         )
-        return await collect_flink(client, folder, options, tool=tool, progress=say)
+        return await collect_flink(client, folder, options, tool=tool, progress=progress)
 
     return _run("flink", url, output, work, arguments)
 
@@ -179,7 +179,7 @@ def spark(
         seconds(arguments["duration"], "--for"),
     )
 
-    async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
+    async def work(client: Client, folder: Folder, progress: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
         from flowdiag.parsers.live.thread_dumps import Stacks
         from flowdiag.parsers.live.watching import START_S
@@ -191,7 +191,7 @@ def spark(
             stacks=Stacks(stacks),
             start_s=START_S,
         )
-        return await collect_spark(client, folder, options, tool=tool, progress=say)
+        return await collect_spark(client, folder, options, tool=tool, progress=progress)
 
     return _run("spark", url, output, work, arguments)
 
@@ -249,13 +249,13 @@ def prometheus(
     from_s, to_s = _instant(begin, "--from"), _instant(end, "--to")
     step_s = max(1, round(seconds(step, "--step")))
 
-    async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
+    async def work(client: Client, folder: Folder, progress: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 
         options = HistoryOptions(
             from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector
         )
-        return await collect_prometheus(client, folder, options, tool=tool, progress=say)
+        return await collect_prometheus(client, folder, options, tool=tool, progress=progress)
 
     return _run("prometheus", url, output, work, arguments)
 

@@ -84,7 +84,7 @@ def _view(
     return StoryView(
         head=story,
         root=members[0],
-        consequences=tuple((says, tuple(some)) for says, some in consequences.items()),
+        consequences=tuple((clause, tuple(some)) for clause, some in consequences.items()),
         competing=tuple(
             number
             for number, other in enumerate(stories, 1)
@@ -129,18 +129,18 @@ def story_paragraph(view: StoryView, *, most: int | None = None, characters: int
         characters: the length of each.
     """
     sentences = [_sentence(words.truncate(finding_title(view.root), max(characters, _TITLE)))]
-    consequences = [(says, found) for says, some in view.consequences for found in some]
+    consequences = [(clause, found) for clause, some in view.consequences for found in some]
     shown = consequences if most is None else consequences[:most]
     by_clause: dict[str, list[str]] = {}
     root_title = finding_title(view.root)
     exceptions = _exceptions(root_title)
-    for says, found in shown:
+    for clause, found in shown:
         title = _consequence(found, characters, exceptions, root_title)
-        event = says.removesuffix(" because of it")
+        event = clause.removesuffix(" because of it")
         title = title.removeprefix(f"{event}: ") if title.lower().startswith(event) else title
-        by_clause.setdefault(says, []).append(title)
-    for says, titles in by_clause.items():
-        sentences.append(_sentence(f"{says[:1].upper()}{says[1:]}: {'; '.join(titles)}"))
+        by_clause.setdefault(clause, []).append(title)
+    for clause, titles in by_clause.items():
+        sentences.append(_sentence(f"{clause[:1].upper()}{clause[1:]}: {'; '.join(titles)}"))
     if len(shown) < len(consequences):
         sentences.append(f"And {len(consequences) - len(shown)} more.")
     if view.competing:

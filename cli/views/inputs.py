@@ -125,8 +125,8 @@ class _Table:
         widths = [
             max((cell_len(row[column]) for row in self._rows), default=0) for column in (0, 1, 2)
         ]
-        beside = sum(widths) + 4 <= options.max_width
-        if beside:
+        side_by_side = sum(widths) + 4 <= options.max_width
+        if side_by_side:
             yield Aligned(
                 (
                     line(what, "dim"),

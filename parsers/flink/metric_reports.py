@@ -636,10 +636,10 @@ def _statistics(rows: _Rows, samples: Sequence[Sequence[float]]) -> list[pa.Arra
     least: list[float | None] = list(map(min, samples))
     most: list[float | None] = list(map(max, samples))
     total: list[float | None] = list(map(sum, samples))
-    odd = set(rows.absent)
+    irregular = set(rows.absent)
     if not all(map(math.isfinite, total)):  # type: ignore[arg-type]
-        odd.update(row for row, each in enumerate(total) if not math.isfinite(each or 0.0))
-    for row in odd:
+        irregular.update(row for row, each in enumerate(total) if not math.isfinite(each or 0.0))
+    for row in irregular:
         none_yet = rows.series[row].metric.absent
         values = [each for each in samples[row] if math.isfinite(each) and each != none_yet]
         counts[row] = len(values)

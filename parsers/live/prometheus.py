@@ -179,8 +179,8 @@ class _History:
                 "everything is already stored" if not self._count else "the time span is complete"
             )
         size, begun = 0, self._todo[0][1]
-        asked: list[dict[str, Any]] = []
-        self._watch.tick.manifest_fields = {"asked": asked}  # stored even if interrupted
+        requested: list[dict[str, Any]] = []
+        self._watch.tick.manifest_fields = {"asked": requested}  # stored even if interrupted
         while self._todo and self._todo[0][1] == begun and size < FILE_BYTES:
             batch = [window for window in self._todo[:4] if window[1] == begun]
             before = len(self._watch.tick.failed)
@@ -197,7 +197,7 @@ class _History:
                 if answer is None:
                     continue
                 name, start, end = window
-                asked.append(
+                requested.append(
                     {"query": _expression(name, self._options), "start": start, "end": end}
                 )
                 size += self._keep(answer)

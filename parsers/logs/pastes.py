@@ -281,7 +281,7 @@ class _Segments:
             None  # a line that may be an exception with an unusual name
         )
         self._before: tuple[int, str] | None = None  # the line above, if it belongs to no failure
-        self._blank = False  # whether the line above is blank
+        self._after_empty_line = False  # whether the line above is blank
         self._last = ""  # the last line
         self._above_jvm: str | None = None  # the line above the heading of the JVM's stack trace
         self.headed = False  # whether any line has been a log record
@@ -290,12 +290,12 @@ class _Segments:
         """Yield the failures of the text, in order."""
         for offset, line in lines_of(self._data):
             if not line.strip("> \t\r"):
-                self._blank = True
+                self._after_empty_line = True
             else:
                 self._line(offset, line)
                 if self._block is not None and self._block.at[-1:] == [offset]:
                     self._again = self._again or p.WHOLE.match(line) is not None
-                self._blank = False
+                self._after_empty_line = False
                 yield from self._take_done()
                 # The other lines belong to a record.
                 if self._level is not None and not self._whole:
@@ -726,7 +726,7 @@ class _Segments:
     def _continue(self, block: Pasted, text: str) -> None:
         """Append a line to a message, unless the line starts another paragraph."""
         next_row = not block.frames and p.CELL.match(text) is not None  # of a table
-        if next_row or (self._blank and _is_whole(block)):
+        if next_row or (self._after_empty_line and _is_whole(block)):
             self._again = True  # another paragraph
         else:
             _continue_message(block, text.strip())

@@ -313,14 +313,14 @@ _EXPOSED: Final = re.compile(
 
 def _may_be_exposition(lines: list[bytes]) -> bool:
     """Return whether fewer than 30% of the lines have another format. For most other texts, a few lines are enough."""
-    odd, most = 0, 0.3 * len(lines) + 2
+    others, most = 0, 0.3 * len(lines) + 2
     for line in lines:
         if line[:1] != b"2":  # a year: most lines of most logs start with it
             stripped = line.strip()
             if not stripped or _EXPOSED.match(stripped):
                 continue
-        odd += 1
-        if odd > most:
+        others += 1
+        if others > most:
             return False
     return True
 

@@ -93,14 +93,14 @@ def json_printed(data: bytes) -> PrintedJson | None:
     if not values:
         return None
     around = bytearray(text.encode("latin-1"))
-    blank = bytearray(around.translate(_BLANKS))
+    only_values = bytearray(around.translate(_SPACES))
     for begin, value in values:
         end = begin + len(value)
-        blank[begin:end] = value.encode("latin-1")
+        only_values[begin:end] = value.encode("latin-1")
         around[begin:end] = b" " * len(value)
     requested = {path.partition("?")[0] for path in _REQUESTED.findall(text)}
     return PrintedJson(
-        data=bytes(blank),
+        data=bytes(only_values),
         around=bytes(around),
         values=tuple(begin for begin, _ in values),
         path=requested.pop() if len(requested) == 1 else None,
@@ -148,4 +148,4 @@ def _as_json(text: str, begin: int) -> str:
     return "".join(pieces)
 
 
-_BLANKS: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))
+_SPACES: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))

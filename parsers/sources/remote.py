@@ -246,9 +246,9 @@ class RemoteFile(io.RawIOBase):
             view[: len(data)] = data
         return len(data)
 
-    def seek(self, offset: int, whence: int = 0, /) -> int:
+    def seek(self, offset: int, origin: int = 0, /) -> int:
 
-        return int(self._file.seek(offset, whence))
+        return int(self._file.seek(offset, origin))
 
     def tell(self) -> int:
 

@@ -22,16 +22,16 @@ _NUMBERED: Final = re.compile(rf"(?P<keep>.+)[.-]\d{{1,4}}(?P<end>(?:{_EXTENSION
 _LONGEST: Final = 400
 
 
-def group_of(name: str, beside: Collection[str] = ()) -> str:
+def group_of(name: str, siblings: Collection[str] = ()) -> str:
     """Return the base name of a rolled file; `name` itself if it is not rolled.
 
     `x.log.1`, `x.log.2.gz`, `x.log.2026-01-01` and `x-2026-01-01-3.log.gz` belong to `x.log`. A number before
     the extension (`x.1.log`) or without an extension (`x.1`) can also be the number of a process. It means a
-    rolled file only if the name without the number is in `beside`.
+    rolled file only if the name without the number is in `siblings`.
 
     >>> [group_of(name) for name in ("a/x.log.2.gz", "x-2026-01-01-3.log", "x.2.log")]
     ['a/x.log', 'x.log', 'x.2.log']
-    >>> group_of("x.2.log", beside={"x.log", "x.2.log"})
+    >>> group_of("x.2.log", siblings={"x.log", "x.2.log"})
     'x.log'
     """
     folder, slash, base = name.rpartition("/")
@@ -44,6 +44,6 @@ def group_of(name: str, beside: Collection[str] = ()) -> str:
         base = found["keep"] + found["end"]
     elif found := _NUMBERED.match(base):
         unnumbered = found["keep"] + found["end"]
-        if folder + slash + unnumbered in beside:
+        if folder + slash + unnumbered in siblings:
             base = unnumbered
     return folder + slash + base

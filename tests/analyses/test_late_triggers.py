@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.rate.assemble.late import late_triggers, without_odd_late_triggers
+from flowdiag.analyses.rate.assemble.late import late_triggers, without_inconclusive_late_triggers
 
 SECOND = 1_000_000
 START = 1_767_225_600 * SECOND
@@ -43,7 +43,7 @@ def test_only_triggers_that_prove_an_overload_count(
     again = [
         row | {"template": "known-record", "fields": {"class": "trigger-late"}} for row in rows
     ]
-    kept = without_odd_late_triggers([other, *rows, *again], first_us)
+    kept = without_inconclusive_late_triggers([other, *rows, *again], first_us)
     assert kept[0] is other
     assert (len(late_triggers(kept)), len(kept)) == (counted, 1 + 2 * counted)
 
@@ -56,5 +56,5 @@ def test_late_triggers_do_not_count_if_later_ones_are_on_time(
 ) -> None:
     rows = [late(20, 9), *(late(20 + 8 * n, 8) for n in range(1, 6))]
     rows += [] if again_s is None else [late(again_s, 6)]
-    kept = without_odd_late_triggers(rows, START, START + round(last_s * SECOND))
+    kept = without_inconclusive_late_triggers(rows, START, START + round(last_s * SECOND))
     assert len(late_triggers(kept)) == counted

@@ -24,7 +24,7 @@ from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.rate.assemble.late import (
     ended_overload,
     late_triggers,
-    without_odd_late_triggers,
+    without_inconclusive_late_triggers,
 )
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
@@ -298,10 +298,12 @@ def test_a_log_at_warn_shows_trigger_durations() -> None:
             "fields": {"interval_ms": "2000", "spent_ms": str(spent_ms)},
         }
 
-    late = late_triggers(without_odd_late_triggers([warned(10, 9500), warned(20, 9800)], None))
+    late = late_triggers(
+        without_inconclusive_late_triggers([warned(10, 9500), warned(20, 9800)], None)
+    )
     assert [trigger.duration_ms for trigger in late] == [9500, 9800]
     # Two late triggers in an hour are no evidence about all the others.
-    assert without_odd_late_triggers([warned(10, 9500), warned(3600, 9800)], None) == []
+    assert without_inconclusive_late_triggers([warned(10, 9500), warned(3600, 9800)], None) == []
     # A series that ended long before the log.
     once = warned(200, 3000)
     series = [warned(600 + 11 * n, 10_000) for n in range(4)]

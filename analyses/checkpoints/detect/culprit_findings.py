@@ -70,14 +70,14 @@ def slow_taskmanager_finding(job: h.Job, late: h.Finding) -> h.Finding | None:
 def late_alone_finding(job: h.Job, found: culprit.LateAlone) -> h.Finding:
     """Report the only late subtask, from a log that does not show when checkpoints began."""
     times, name = len(found.records), culprit.sender_name(found.attempt)
-    says = f"the only late subtask in {times} of {h.fmt.plural(found.among, 'checkpoint')} with late messages"
+    clause = f"the only late subtask in {times} of {h.fmt.plural(found.among, 'checkpoint')} with late messages"
     received = [item.received_us for item in found.records if item.received_us is not None]
-    votes = h.votes_for({culprit.LATE_ALONE.name: says}, (culprit.LATE_ALONE,))
+    votes = h.votes_for({culprit.LATE_ALONE.name: clause}, (culprit.LATE_ALONE,))
     return h.job_finding(
         job,
         subject=structs.replace(h.subtask_subject(job, found.attempt), kind="subtask"),
         title=f"{h.fmt.capital(name)} acknowledged {h.fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
-        why=f"{name}: {says}",
+        why=f"{name}: {clause}",
         explain="Its snapshots probably take too long: no downstream task was late, so the subtask had "
         "forwarded the barrier. A source may also be late because it waits for the checkpoint "
         "lock. No line shows when these checkpoints were triggered, so flowdiag cannot narrow "

@@ -225,9 +225,9 @@ def _finding(
     else:
         cause, subject = "slow-taskmanager", h.taskmanager_subject(job, manager, host)
         title = f"Writing state is slow on {place} and nowhere else"
-        says = f"all subtasks on {place} write slowly, and all others write fast"
-        votes = h.votes_for({"slow-on-one-taskmanager": says}, RULE.signals)
-        why = f"{place}: {says}"
+        clause = f"all subtasks on {place} write slowly, and all others write fast"
+        votes = h.votes_for({"slow-on-one-taskmanager": clause}, RULE.signals)
+        why = f"{place}: {clause}"
         actions = (
             *h.remedies(cause, job, "look-at-disk", place=place),
             *h.remedies("slow-checkpoint-storage", job, "fewer-files"),

@@ -66,15 +66,15 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     if not unnamed:
         return
     last = unnamed[-1]
-    says = f"a task did not end within {h.fmt.duration(last.duration_ms)} of its cancellation"
-    votes = h.votes_for({"watchdog": says}, RULE.signals)
+    clause = f"a task did not end within {h.fmt.duration(last.duration_ms)} of its cancellation"
+    votes = h.votes_for({"watchdog": clause}, RULE.signals)
     killed = f"killed TaskManager {last.taskmanager}" if last.taskmanager else "killed TaskManager"
     yield h.incident_finding(
         job,
         unnamed,
         ongoing=not job.completed_after(last.time_us),
-        title=f"The cancellation watchdog {killed}: {says}, and no record names the task",
-        why=f"{says}, and the watchdog {killed}; no record names the task",
+        title=f"The cancellation watchdog {killed}: {clause}, and no record names the task",
+        why=f"{clause}, and the watchdog {killed}; no record names the task",
         cause="task-hangs",
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,

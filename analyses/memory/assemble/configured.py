@@ -51,8 +51,8 @@ def processes_in_configurations(
     found = []
     on_kubernetes = any(file.read.carrier == "FlinkDeployment" for file in files)
     for role in ("jobmanager", "taskmanager"):
-        meant = [ENVIRONMENT.get(key, key) for key in options]
-        mine = [key for key in meant if key.startswith(f"{role}.") and key in m.MEMORY_KEYS]
+        option_names = [ENVIRONMENT.get(key, key) for key in options]
+        mine = [key for key in option_names if key.startswith(f"{role}.") and key in m.MEMORY_KEYS]
         if role in running or not mine:
             continue
         inside = on_kubernetes if container is None else container

@@ -140,14 +140,14 @@ def _distribute_segments(subtasks: Iterable[Subtask], flow: Flow) -> None:
                     (len(partition.links) + 1, partition.size, _partition_resizer(partition))
                 )
         total = flow.segments or 0
-        spare = total - fixed - sum(least for least, _, _ in pools)
-        if spare < 0:
+        available = total - fixed - sum(least for least, _, _ in pools)
+        if available < 0:
             raise ModelError(
-                f"{place} needs {total - spare} network buffers but has only {total}: it "
+                f"{place} needs {total - available} network buffers but has only {total}: it "
                 "cannot start"
             )
-        requests = [min(spare, max(0, most - least)) for least, most, _ in pools]
-        to_give = min(spare, sum(requests))
+        requests = [min(available, max(0, most - least)) for least, most, _ in pools]
+        to_give = min(available, sum(requests))
         requested = given = 0
         for (least, _, resize), want in zip(pools, requests, strict=True):
             requested += want

@@ -25,7 +25,7 @@ def shortage_of(
     hardly: float,
     samples: float,
 ) -> Shortage | None:
-    asked = h.merged_gauge(reports, "segments_requested")
+    requested_gauge = h.merged_gauge(reports, "segments_requested")
     free = h.merged_gauge(reports, "segments_free")
     total = h.merged_gauge(reports, "segments")
     # Samples in windows with hardly any free segment on average, and with none at times.
@@ -37,8 +37,10 @@ def shortage_of(
         and gauge.low <= 0
         and gauge.mean <= hardly * segments.high
     )
-    requested = None if asked is None else asked.mean / 100
-    too_many = asked and asked.n >= samples and asked.mean / 100 > most
+    requested = None if requested_gauge is None else requested_gauge.mean / 100
+    too_many = (
+        requested_gauge and requested_gauge.n >= samples and requested_gauge.mean / 100 > most
+    )
     if not too_many and empty < samples:
         return None
     numbers = (

@@ -75,7 +75,7 @@ def hidden_records(job: JobQueues, behind_s: float, silent_s: float) -> HiddenRe
 
 
 def _pause_at_end(
-    job: JobQueues, source: str, asked_us: int | None, silent_s: float
+    job: JobQueues, source: str, output_us: int | None, silent_s: float
 ) -> tuple[int, int] | None:
     """Return the time without a record from its start to the output of Kafka's tool, or None if it is ordinary."""
     flow = _record_counter(job, source)
@@ -83,7 +83,7 @@ def _pause_at_end(
         return None
     since, last = flow.constant_since_us, flow.points[-1].until_us
     # Output without a time may be older than the pause, unless the source has read nothing at all.
-    until = asked_us or (last if flow.total == 0 else since)
+    until = output_us or (last if flow.total == 0 else since)
     least_us = max(silent_s * 1e6, PAUSES * _longest_pause_us(flow))
     return (since, until) if since + least_us <= until <= last + RECENT_US else None
 

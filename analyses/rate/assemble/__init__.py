@@ -20,7 +20,7 @@ from flowdiag.analyses.rate.assemble.batches import (
 from flowdiag.analyses.rate.assemble.late import (
     ended_overload,
     late_triggers,
-    without_odd_late_triggers,
+    without_inconclusive_late_triggers,
 )
 from flowdiag.analyses.rate.assemble.queries import queries_of
 from flowdiag.analyses.rate.assemble.rows import (
@@ -129,7 +129,7 @@ def _application(
     tasks = _open_tasks(kinds.get("task", ()))
     batches = batches_of(raw, by_batch, work, tasks, singles, interval)
     last_us = _last_us(order, batches, end_us)
-    incidents = without_odd_late_triggers(singles[Event.SPARK_INCIDENT], first_us, last_us)
+    incidents = without_inconclusive_late_triggers(singles[Event.SPARK_INCIDENT], first_us, last_us)
     real_time = _real_time(singles, settings, user)
     return ApplicationFacts(
         key=JobKey("", key),

@@ -15,7 +15,7 @@ _COLD_US: Final = 120_000_000
 """Maximum time after the first record at which a trigger still starts workers and reads a backlog."""
 
 
-def without_odd_late_triggers(
+def without_inconclusive_late_triggers(
     rows: Sequence[Row], first_us: int | None, last_us: int | None = None
 ) -> list[Row]:
     """Drop late triggers that prove nothing from the incidents.
@@ -32,8 +32,8 @@ def without_odd_late_triggers(
     late = {_place(row): one for row in rows if (one := _trigger_of(row)) is not None}
     kept = _without_cold_trigger(sorted(late.items(), key=lambda pair: pair[1].time_us), first_us)
     proven = _take_most_of_the_time(kept) and _take_most_of_the_time(kept, last_us)
-    odd = late.keys() - (dict(kept).keys() if proven else set())
-    return [row for row in rows if not (_is_late(row) and _place(row) in odd)]
+    inconclusive = late.keys() - (dict(kept).keys() if proven else set())
+    return [row for row in rows if not (_is_late(row) and _place(row) in inconclusive)]
 
 
 _Placed = tuple[tuple[int, int], Trigger]

@@ -102,7 +102,7 @@ def process_note(found: Classified | None) -> str:
 
 
 # Measurement name and unit of the values in exceptions.
-_SAID: Final = {
+_VALUES: Final = {
     "needed": ("needed", None),
     "available": ("available", None),
     "used": ("used", None),
@@ -130,7 +130,7 @@ _CHANGED: Final = {
 def exception_measurements(found: Classified | None) -> Iterator[Measurement]:
     if found is None:
         return
-    for key, (name, unit) in _SAID.items():
+    for key, (name, unit) in _VALUES.items():
         value = found.values.get(key)
         if value is not None:
             number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")

@@ -43,7 +43,7 @@ from flowdiag.analyses.rate.failures import executors as x
 from flowdiag.analyses.rate.failures.troubles import BLOCK, Trouble, troubles
 from flowdiag.analyses.rate.state_store import has_unlimited_rocksdb
 
-_BY_WHOM: Final = (
+_EXIT_CODE_137: Final = (
     " Exit code 137 means SIGKILL, sent by a user or the node. Memory is the reason only if the "
     "container's events or the node's kernel log (dmesg) confirm it."
 )
@@ -178,7 +178,7 @@ def _lost_executors(
     if memory:
         cause, actions = "out-of-memory", _memory_remedies(app, reason)
     elif x.was_killed(reason):
-        explain += _BY_WHOM
+        explain += _EXIT_CODE_137
     else:
         explain = f"{explain} {x.meaning_of_exit(reason)}".rstrip()
     executors = h.cite((executor.ref, executor.removed_us) for executor in lost)

@@ -55,11 +55,11 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if query is None or not h.has_no_pause(flow, use=limits.use):
             continue
         late = [t for t in h.late_triggers(query.triggers)[1:] if t.rows and t.duration_ms]
-        asked = [sum(t.durations.get(part, 0) for part in _PARTS) for t in late]
+        source_ms = [sum(t.durations.get(part, 0) for part in _PARTS) for t in late]
         if len(late) < max(1, limits.fewest):
             continue
-        took = median(asked)
-        share = median(ms / (t.duration_ms or 1) for ms, t in zip(asked, late, strict=True))
+        took = median(source_ms)
+        share = median(ms / (t.duration_ms or 1) for ms, t in zip(source_ms, late, strict=True))
         if took < limits.floor or share < limits.share:
             continue
         of = f"median of {h.fmt.plural(len(late), 'trigger')}"

@@ -49,13 +49,13 @@ def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 def _finding(job: h.JobStarting, task: str, events: list[h.Trouble]) -> h.Finding:
     last = max(events, key=lambda event: event.last_us or 0)
-    said = last.values.get("said", "")
-    found = _INCREASE.search(said)
+    text = last.values.get("said", "")
+    found = _INCREASE.search(text)
     increase = ""
     if found is not None:
         expected, actual = (_rate(found[name]) for name in ("expected", "actual"))
         increase = f": {actual} records/s more instead of {expected}"
-    detected = () if _OFF not in said else ("detection",)
+    detected = () if _OFF not in text else ("detection",)
     return h.trouble_finding(
         job.cluster,
         events,
