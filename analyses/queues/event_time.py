@@ -334,7 +334,7 @@ def _walk(
         keys = _holders_in(job, times, before, standing)
         if not keys:
             continue
-        fed = [key for key in keys if _is_fed_late(times, key, standing)]
+        fed = [key for key, out in keys.items() if _is_fed_late(times, key, out, standing)]
         if fed and job.topology.upstream.get(before):
             _walk(job, times, before, standing, found, seen)
             continue
@@ -347,9 +347,17 @@ def _is_idle(times: EventTime, key: SubtaskKey) -> bool:
     return bool(splits) and all(times.idle.get((key, split), 0.0) > 0 for split in splits or ())
 
 
-def _is_fed_late(times: EventTime, key: SubtaskKey, standing: ConstantWatermark) -> bool:
+def _is_fed_late(
+    times: EventTime, key: SubtaskKey, out: ConstantWatermark, standing: ConstantWatermark
+) -> bool:
+    """Return whether the input of a subtask holds its watermark back.
+
+    A subtask with a watermark that receives none assigns watermarks itself, as after `assignTimestampsAndWatermarks`.
+    """
     fed = constant_period(times.inputs.get(key))
-    return fed is not None and fed.explains(standing)
+    if fed is None or (fed.value is None and out.value is not None):
+        return False
+    return fed.explains(standing)
 
 
 def _holder(

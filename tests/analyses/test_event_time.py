@@ -362,6 +362,21 @@ def test_a_task_that_holds_back_the_watermark_itself() -> None:
     assert (finding.subject.task, finding.subject.subtask_index) == ("assign", 0)
 
 
+def test_a_task_after_the_source_assigns_the_watermarks() -> None:
+    """With `assignTimestampsAndWatermarks` in a task of its own, no source ever has a watermark."""
+    stopped, assigner = at(NOW_MS - 600_000), "watermarks"
+    tasks = ((ORDERS, 2), (assigner, 2), (WINDOW, 2), (SINK, 1))
+    bench = Bench(tasks).stuck(stopped)
+    bench.queues.edges = ((ORDERS, assigner), (assigner, WINDOW), (WINDOW, SINK))
+    for index in range(2):
+        bench.output(ORDERS, index, never).input(assigner, index, never)
+    bench.output(assigner, 1, stopped)
+    bench.queues.says(assigner, 1, records_out=0.0)
+    finding = bench.found()
+    assert finding.cause == "stuck-watermark"
+    assert (finding.subject.task, finding.subject.subtask_index) == (assigner, 1)
+
+
 def test_an_idle_split_does_not_hold_back_the_watermark() -> None:
     bench = Bench().stuck(at(NOW_MS))
     bench.output(ORDERS, 0, at(NOW_MS - 5000)).split(ORDERS, 0, "orders-0", at(0), idle=1000.0)

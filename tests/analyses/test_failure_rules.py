@@ -21,9 +21,12 @@ from flowdiag.analyses.checkpoints.rules import (
 )
 from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
+from flowdiag.analyses.flink.advice.unrecognized import open_errors
 from flowdiag.analyses.flink.failures.crises import crises
+from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
 from flowdiag.analyses.flink.rules import out_of_memory, process_lost
+from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.verdicts import judge
@@ -752,3 +755,32 @@ def test_a_burst_of_missed_triggers_needs_no_known_interval() -> None:
 @pytest.mark.parametrize(("caught_up", "pause_s"), [(0, 40.0), (1, 40.0), (3, 40.0), (1, 3.0)])
 def test_a_pause_without_a_catch_up_is_not_a_stall(caught_up: int, pause_s: float) -> None:
     assert findings(jobmanager_stalled.RULE, paused_jobmanager(caught_up, pause_s).facts()) == []
+
+
+@pytest.mark.parametrize(("earlier", "number"), [(True, 0), (False, 1)])
+def test_an_error_that_the_job_outlived_before_is_handled(earlier: bool, number: int) -> None:
+    """The last records of a log show no later success, but the same error before them does."""
+    job = Bench()
+    error = {"level": "ERROR", "exception": "a.b.StateException: no customer for k1"}
+
+    def logs(second: float, customer: int) -> None:
+        cause = f"a.b.StateException: no customer for k{customer}"
+        job.happens("failure", second=second, cause=cause, text=error)
+
+    job.completes(3)
+    if earlier:
+        logs(job.now_s, 7)
+    job.completes(3)
+    logs(job.now_s + 1, 40)
+    facts = job.facts()
+    jobs = jobs_of(facts)
+    assert len(open_errors(jobs, [one for each in jobs for one in each.incidents])) == number
+
+
+def test_many_errors_that_the_tasks_handle_are_a_note() -> None:
+    handled = Occurrence(failure="a.b.StateException: x", text={"survived": "tasks"})
+    other = replace(handled, text={})
+    (group,) = failure_groups([handled] * 60 + [other])
+    assert group.severity is Severity.INFO
+    (group,) = failure_groups([other] * 60)
+    assert group.severity is Severity.WARNING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -19,6 +20,7 @@ from flowdiag.parsers.exceptions import classify, is_root_cause
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
+_NUMBERS: Final = re.compile(r"\d+")
 OUTLIVED_US: Final = 10_000_000
 """Minimum time from a handled failure to the end of the log. A task that fails logs it within a second."""
 
@@ -35,19 +37,32 @@ def restarts_of(incidents: Sequence[Incident]) -> list[Incident]:
 
 
 def open_errors(jobs: Sequence[h.JobFacts], incidents: Sequence[Incident]) -> list[Incident]:
-    """Return the exceptions logged at ERROR after which the input does not show that a job continued or ended."""
+    """Return the exceptions logged at ERROR after which the input does not show that a job continued or ended.
+
+    If the job continued after an earlier one with the same text, the code handles it.
+    """
     changes = [one.time_us for one in incidents if one.kind in _LIFE and one.time_us is not None]
     last = max(changes, default=0)
-    return [
-        one
-        for one in incidents
-        if _is_candidate(one)
-        and is_failure(one)
-        and "exception" in one.text
-        and one.text.get("level") in ("ERROR", "FATAL")
-        and (one.time_us or 0) > last
-        and not any(isinstance(job, h.Job) and job.completed_after(one.time_us) for job in jobs)
-    ]
+    errors = [one for one in incidents if _is_logged_error(one)]
+    outlived = {_wording(one) for one in errors if _is_outlived(one, jobs, last)}
+    return [one for one in errors if _wording(one) not in outlived]
+
+
+def _is_outlived(one: Incident, jobs: Sequence[h.JobFacts], last_us: int) -> bool:
+    """Return whether a job changed its state or completed a checkpoint after an error."""
+    return (one.time_us or 0) <= last_us or any(
+        isinstance(job, h.Job) and job.completed_after(one.time_us) for job in jobs
+    )
+
+
+def _is_logged_error(one: Incident) -> bool:
+    grave = "exception" in one.text and one.text.get("level") in ("ERROR", "FATAL")
+    return grave and _is_candidate(one) and is_failure(one)
+
+
+def _wording(one: Incident) -> str:
+    """Return the exception of an incident without numbers, which differ from record to record."""
+    return _NUMBERS.sub("#", one.cause or "")
 
 
 def failures_of_rest(
