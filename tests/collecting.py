@@ -45,7 +45,7 @@ def collect_from_spark(
     folder: Path,
     ticks: int = 2,
     for_s: float = 60.0,
-    say: ShowProgress = lambda _: None,
+    progress: ShowProgress = lambda _: None,
     **settings: Any,
 ) -> Outcome:
     """Collect as fast as possible until there are enough ticks with new data."""
@@ -55,7 +55,7 @@ def collect_from_spark(
         try:
             async with Client(url, backoff_s=0.01) as client:
                 options = SparkOptions(every_s=0.02, for_s=for_s, most_ticks=ticks, **settings)
-                return await collect_spark(client, opened, options, tool="0", progress=say)
+                return await collect_spark(client, opened, options, tool="0", progress=progress)
         finally:
             opened.close()
 

@@ -54,7 +54,7 @@ class FakeServer:
         self, respond: Callable[[str, dict[str, list[str]]], Reply], host: str, proxy: bool
     ) -> None:
         self.respond = respond
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.at_once = self.most_at_once = 0
         lock = threading.Lock()
@@ -66,7 +66,7 @@ class FakeServer:
 
             def do_GET(self) -> None:
                 with lock:
-                    outer.asked.append(self.path)
+                    outer.requests.append(self.path)
                     outer.headers.append(dict(self.headers.items()))
                     outer.at_once += 1
                     outer.most_at_once = max(outer.most_at_once, outer.at_once)
@@ -114,7 +114,7 @@ class FakeServer:
 
     def paths(self) -> list[str]:
         """Return the requested paths, without queries."""
-        return [path.partition("?")[0] for path in self.asked]
+        return [path.partition("?")[0] for path in self.requests]
 
     def stop(self) -> None:
         """Stop listening."""

@@ -231,7 +231,7 @@ def test_credentials_go_only_to_named_servers(yarn: Yarn, tmp_path: Path) -> Non
         arguments = ["--resourcemanager", manager, "--timeline", manager, "--no-rest", "-q"]
         arguments += ["--token-file", str(token), "-o", str(tmp_path / "out")]
         assert main(["collect", "yarn", APP, *arguments]) == 0
-        assert node.asked and all("Authorization" not in headers for headers in node.headers)
+        assert node.requests and all("Authorization" not in headers for headers in node.headers)
     assert f"{MASTER}/jobmanager.log" in files(tmp_path / "out")
 
 

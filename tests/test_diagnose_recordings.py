@@ -145,8 +145,8 @@ def test_no_format_of_a_redacted_report_contains_a_name(
     assert encode(decode(encode(redacted))) == encode(redacted)
     shown = [render(redacted, Page(width=100)) for render in RENDERERS.values()]
     for text in [*shown, *redacted._repr_mimebundle_().values()]:
-        words = spoken(text)
-        assert [name for name in names if f" {spoken(name)} " in words] == []
+        words = normalized(text)
+        assert [name for name in names if f" {normalized(name)} " in words] == []
 
 
 def is_our_word(name: str) -> bool:
@@ -154,7 +154,7 @@ def is_our_word(name: str) -> bool:
     return len(name) < 3 or name in ("aggregate", "driver", "orders")
 
 
-def spoken(text: str) -> str:
+def normalized(text: str) -> str:
     """Normalize a text, so that all spellings of a name are equal."""
     return f" {re.sub(r'[^a-z0-9]+', ' ', text.casefold())} ".replace("  ", " ")
 

@@ -117,5 +117,5 @@ def test_a_proxy(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         output = str(tmp_path / "snapshot")
         arguments = ["--kubeconfig", str(config), "-o", output, "--no-rest", "-q"]
         assert main(["collect", "k8s", NAME, *arguments]) == 0
-        assert all(path.startswith("http://api.example:6443/") for path in proxy.asked)
+        assert all(path.startswith("http://api.example:6443/") for path in proxy.requests)
     assert (tmp_path / "snapshot" / f"{NAME}.main.log").is_file()

@@ -51,7 +51,7 @@ def findings_of(text: str, folder: Path) -> Report:
 
 @pytest.mark.parametrize("above", ["", RECORD], ids=["alone", "below a record"])
 @pytest.mark.parametrize(
-    ("signal", "frame", "says"),
+    ("signal", "frame", "phrase"),
     [
         ("SIGSEGV (0xb)", ROCKSDB, "SIGSEGV (0xb) in C [librocksdbjni-linux64.so+0x2d34c4]"),
         ("SIGBUS (0x7)", "v  ~StubRoutines::jbyte_disjoint_arraycopy", "SIGBUS (0x7) in v ~Stub"),
@@ -63,12 +63,12 @@ def findings_of(text: str, folder: Path) -> Report:
     ],
 )
 def test_a_crashed_jvm_is_reported_with_its_frame(
-    above: str, signal: str, frame: str, says: str, tmp_path: Path
+    above: str, signal: str, frame: str, phrase: str, tmp_path: Path
 ) -> None:
     report = findings_of(above + CRASH.format(signal=signal, frame=frame), tmp_path)
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("CP301", "jvm-crashed")
-    assert finding.title.startswith(f"A JVM crashed: {says}"[:60])
+    assert finding.title.startswith(f"A JVM crashed: {phrase}"[:60])
     assert report.summary.verdict is Verdict.DEGRADED
 
 

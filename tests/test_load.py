@@ -174,18 +174,20 @@ def many_queues(count: int) -> Facts:
         tasks=(("Source: orders", size), ("enrich", size), ("Sink: deliver", 2)), managers=20
     )
     for task in ("Source: orders", "enrich"):
-        bench.says(task, back_pressured=700.0, is_back_pressured=1.0, out_pool=1.0, idle=300.0)
-    bench.says("Sink: deliver", busy=990.0, idle=10.0, input_queue=16.0, in_pool=1.0)
+        bench.set_metrics(
+            task, back_pressured=700.0, is_back_pressured=1.0, out_pool=1.0, idle=300.0
+        )
+    bench.set_metrics("Sink: deliver", busy=990.0, idle=10.0, input_queue=16.0, in_pool=1.0)
     return facts_of(bench.job())
 
 
 def many_minutes(count: int) -> Facts:
     """Return samples of several days."""
     bench = Queues(minutes=count // 10)
-    bench.says(
+    bench.set_metrics(
         "Source: orders", back_pressured=700.0, idle=300.0, is_back_pressured=1.0, out_pool=1.0
     )
-    bench.says("enrich", 2, busy=990.0, idle=10.0, input_queue=16.0, in_pool=1.0)
+    bench.set_metrics("enrich", 2, busy=990.0, idle=10.0, input_queue=16.0, in_pool=1.0)
     return facts_of(bench.job())
 
 

@@ -35,12 +35,12 @@ def diagnose(tmp_path: Path, spark: SparkSession) -> Diagnose:
     """Return the findings on a text."""
     judge = PasteJudge(tmp_path, lambda: spark, all_with_spark=True)
 
-    def tell(text: str) -> Report:
+    def report_on(text: str) -> Report:
         report = judge.report(judge.inputs(text))
         assert report is not None
         return report
 
-    return tell
+    return report_on
 
 
 def record(logger: str, message: str, *, at: str = "10:00:00,001", level: str = "WARN") -> str:
@@ -137,7 +137,7 @@ REVOKED: Final = record(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "phrase"),
     [
         (
             record(
@@ -171,11 +171,11 @@ REVOKED: Final = record(
     ],
     ids=["kubernetes", "zookeeper", "the job alone"],
 )
-def test_lost_leadership_suspends_the_job(text: str, says: str, diagnose: Diagnose) -> None:
+def test_lost_leadership_suspends_the_job(text: str, phrase: str, diagnose: Diagnose) -> None:
     report = diagnose(text)
     assert report.summary.cause == "leadership-lost"
     finding = next(finding for finding in report.findings if finding.code == "ST304")
-    assert says in finding.title
+    assert phrase in finding.title
     assert "job orders was suspended" in finding.title
     assert all(finding.subject.task is None for finding in report.findings)
 

@@ -261,7 +261,7 @@ def test_tolerant_reading_is_advised_only_for_unreadable_data(
 
 # --- Kubernetes -----------------------------------------------------------------------------------
 
-POD = """23/10/04 14:03:27 ERROR TaskSchedulerImpl: Lost executor 7 on 10.40.2.118:{blank}
+POD = """23/10/04 14:03:27 ERROR TaskSchedulerImpl: Lost executor 7 on 10.40.2.118:{space}
 The executor with id 7 exited with exit code 137(SIGKILL{guess}).
 
 
@@ -279,7 +279,7 @@ The API gave the following container statuses:
 """
 
 
-@pytest.mark.parametrize("blank", [" ", ""], ids=["as logged", "trimmed"])
+@pytest.mark.parametrize("space", [" ", ""], ids=["as logged", "trimmed"])
 @pytest.mark.parametrize(
     ("guess", "reason", "cause"),
     [
@@ -288,9 +288,9 @@ The API gave the following container statuses:
     ],
 )
 def test_the_line_below_has_the_reason_why_kubernetes_ended_an_executor(
-    blank: str, guess: str, reason: str, cause: str, tmp_path: Path
+    space: str, guess: str, reason: str, cause: str, tmp_path: Path
 ) -> None:
-    report = findings_of(POD.format(blank=blank, guess=guess, reason=reason), tmp_path)
+    report = findings_of(POD.format(space=space, guess=guess, reason=reason), tmp_path)
     (lost,) = (finding for finding in report.findings if finding.code == "RT304")
     assert lost.cause == cause
     assert "The executor with id 7 exited with exit code 137" in lost.title
@@ -299,7 +299,7 @@ def test_the_line_below_has_the_reason_why_kubernetes_ended_an_executor(
 
 
 def test_an_executor_that_exited_on_its_own_is_not_lost(tmp_path: Path) -> None:
-    text = POD.format(blank=" ", guess="", reason="Completed")
+    text = POD.format(space=" ", guess="", reason="Completed")
     text = text.replace("exit code 137(SIGKILL)", "exit code 0(success)").replace(": 137", ": 0")
     assert not findings_of(text[: text.rindex("23/10/04")], tmp_path).findings
 

@@ -150,12 +150,12 @@ def test_problems_and_unchecked_packages_are_reported(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    audit, said_by_tool, license_list = (tmp_path / name for name in ("a.json", "a.log", "l.json"))
+    audit, errors, license_list = (tmp_path / name for name in ("a.json", "a.log", "l.json"))
     if packages is not None:
         audit.write_text(json.dumps({"dependencies": packages}))
-    said_by_tool.write_text(log)
+    errors.write_text(log)
     license_list.write_text(json.dumps(licenses))
-    assert script("judge").judge(audit, said_by_tool, license_list) == code
+    assert script("judge").judge(audit, errors, license_list) == code
     assert words in capsys.readouterr().out
 
 

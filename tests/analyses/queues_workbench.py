@@ -64,7 +64,7 @@ class Queues:
     cores: dict[str | None, float] = field(default_factory=dict)
     key: JobKey = field(default_factory=lambda: JobKey("", "a" * 32))
 
-    def says(
+    def set_metrics(
         self,
         task: str,
         subtasks: Iterable[int] | int | None = None,

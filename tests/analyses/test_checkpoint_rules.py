@@ -491,7 +491,7 @@ def test_senders_without_a_name_are_counted() -> None:
     (checkpoint,) = job.expires(1)
     for number in range(10):
         late = job.is_late(checkpoint, "aggregate", number % 6, after_s=22.139 + number / 100)
-        nobody = replace(
+        unknown = replace(
             late.attempt,
             attempt_id=f"{number:032x}",
             task=None,
@@ -499,7 +499,7 @@ def test_senders_without_a_name_are_counted() -> None:
             taskmanager=None,
             host=None,
         )
-        job.late[-1] = replace(late, attempt=nobody)
+        job.late[-1] = replace(late, attempt=unknown)
     found = finding(late_acknowledgement.RULE, job.facts(jobs=(job.job(attempts=(), graph=None),)))
     assert found.title == "10 late acknowledgements of 1 checkpoint from 10 subtasks"
     assert value(found, "unknown-attempts") == 10

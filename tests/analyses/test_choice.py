@@ -109,8 +109,8 @@ def test_an_ignored_rule_has_no_findings_and_is_listed() -> None:
     other = next(f.code for f in whole.findings if f.code != "RT101")
     found = report(SICK, Choice(ignore=(other,)))
     assert [f.code for f in found.findings] == [f.code for f in whole.findings if f.code != other]
-    (said,) = [rule for rule in found.rules if rule.code == other]
-    assert (said.status, said.reason) == ("ignored", f"--ignore {other}")
+    (ignored,) = [rule for rule in found.rules if rule.code == other]
+    assert (ignored.status, ignored.reason) == ("ignored", f"--ignore {other}")
     # Everything else is unchanged: the verdict, and the statuses of the other rules.
     assert found.summary.verdict == whole.summary.verdict
     assert {**statuses(whole), other: "ignored"} == statuses(found)

@@ -26,10 +26,12 @@ TASKS = (("Source: a", 1), ("Sink: b", 2))
 def pressed() -> Queues:
     """Return a job whose sink is slow from the third minute on."""
     queues = Queues(tasks=TASKS, legacy_sources=False, minutes=6)
-    queues.says("Source: a", busy=100.0, records_out=6000.0)
-    queues.says("Source: a", 0, range(3, 6), back_pressured=800.0, records_out=1200.0)
-    queues.says("Sink: b", busy=300.0, records_in=3000.0, bytes_in=300_000.0)
-    queues.says("Sink: b", None, range(3, 6), busy=990.0, records_in=600.0, bytes_in=60_000.0)
+    queues.set_metrics("Source: a", busy=100.0, records_out=6000.0)
+    queues.set_metrics("Source: a", 0, range(3, 6), back_pressured=800.0, records_out=1200.0)
+    queues.set_metrics("Sink: b", busy=300.0, records_in=3000.0, bytes_in=300_000.0)
+    queues.set_metrics(
+        "Sink: b", None, range(3, 6), busy=990.0, records_in=600.0, bytes_in=60_000.0
+    )
     return queues
 
 
@@ -41,7 +43,7 @@ def seen(job: JobQueues) -> ObservedJob:
 
 def test_rates_are_medians_of_the_later_half() -> None:
     queues = pressed()
-    queues.says("Sink: b", 0, [4], busy=0.0, records_in=0.0)  # a hiccup
+    queues.set_metrics("Sink: b", 0, [4], busy=0.0, records_in=0.0)  # a hiccup
     found = seen(queues.job())
     source, sink = found.tasks
     assert [task.name for task in found.tasks] == ["Source: a", "Sink: b"]

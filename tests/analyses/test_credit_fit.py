@@ -184,8 +184,8 @@ def test_costs_come_from_busy_times_and_rates() -> None:
 
 def test_a_poor_fit_is_reported() -> None:
     base = observed()
-    odd = replace(base.tasks[1].subtasks[0], queue=500.0)
-    tasks = (base.tasks[0], replace(base.tasks[1], subtasks=(odd,)))
+    overloaded = replace(base.tasks[1].subtasks[0], queue=500.0)
+    tasks = (base.tasks[0], replace(base.tasks[1], subtasks=(overloaded,)))
     model = fit(observed(tasks=tasks))
     assert model.is_poor and model.error is not None and model.error > 10
 

@@ -34,7 +34,7 @@ def judged(job: Bench, **more: Any) -> NamedCulprit:
     return found
 
 
-def nobody(job: Bench) -> bool:
+def no_culprit(job: Bench) -> bool:
     return answer_for(job).culprit is None
 
 
@@ -96,14 +96,14 @@ def test_victims_take_turns() -> None:
     job, expired = expiring_job("1.20.5")
     for number, checkpoint in enumerate(expired):
         job.is_late(checkpoint, "enrich", number % 4, 9.0)
-    assert nobody(job)
+    assert no_culprit(job)
 
 
 def test_legacy_sources_waiting_for_the_lock_are_victims() -> None:
     job, expired = expiring_job("1.12.5")
     for checkpoint in expired:
         job.is_late(checkpoint, "Source: orders", 0, 7.0)
-    assert nobody(job)
+    assert no_culprit(job)
 
 
 def test_a_little_late_is_not_lagging() -> None:
@@ -365,7 +365,7 @@ def test_abort_notifications_alone_name_no_taskmanager() -> None:
             checkpoint=checkpoint.id,
             taskmanager=job.manager_of("enrich", 2),
         )
-    assert nobody(job)
+    assert no_culprit(job)
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 2, 9.0)
     found = judged(job)
@@ -416,7 +416,7 @@ def test_without_a_signal_there_is_no_culprit() -> None:
 def test_a_tie_names_no_culprit() -> None:
     job, expired = expiring_job()
     job.acknowledgements(expired[0], [("enrich", 0), ("enrich", 1)])
-    assert nobody(job)
+    assert no_culprit(job)
 
 
 def test_hints_alone_never_give_high_confidence() -> None:
@@ -614,11 +614,11 @@ def test_a_source_behind_back_pressure_is_a_victim() -> None:
 def test_without_metrics_a_late_source_may_wait_for_others() -> None:
     unknown = late_source()
     unknown.loads.clear()
-    assert nobody(unknown)
+    assert no_culprit(unknown)
 
 
 def test_a_single_late_message_of_a_source_is_ignored() -> None:
-    assert nobody(late_source(count=1))
+    assert no_culprit(late_source(count=1))
 
 
 # --- TaskManagers of which there are no metrics ---------------------------------------------------
@@ -661,7 +661,7 @@ def test_measured_subtasks_are_not_blamed_for_unmeasured_ones() -> None:
     other = next(
         name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
     )
-    assert nobody(unseen(hot_by_metrics_alone(missing=other), other))
+    assert no_culprit(unseen(hot_by_metrics_alone(missing=other), other))
 
 
 # --- consoles without INFO lines: no triggers, no expiries ----------------------------------------

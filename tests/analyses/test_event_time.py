@@ -59,7 +59,7 @@ class Bench:
                 else:
                     self.input(task, index, advancing)
                     self.output(task, index, advancing)
-            self.queues.says(task, records_out=10.0)
+            self.queues.set_metrics(task, records_out=10.0)
         self.window(received=1000, emitted=1000)
 
     def output(self, task: str, index: int, value: Value) -> Bench:
@@ -74,7 +74,7 @@ class Bench:
         """Keep the window at this watermark, without output."""
         for index in range(2):
             self.input(WINDOW, index, value).output(WINDOW, index, value)
-        self.queues.says(WINDOW, records_out=0.0)
+        self.queues.set_metrics(WINDOW, records_out=0.0)
         return self.window(received=1000, emitted=0)
 
     def split(self, task: str, index: int, name: str, value: Value, idle: float = 0.0) -> Bench:
@@ -86,7 +86,7 @@ class Bench:
         """Make these subtasks read no records."""
         for index in indices:
             self.marks[task, index, task, "sourceIdleTime"] = lambda tick: tick * 15_000
-            self.queues.says(task, index, records_out=0.0)
+            self.queues.set_metrics(task, index, records_out=0.0)
         return self
 
     def window(self, received: float, emitted: float, late: float = 0.0) -> Bench:
@@ -202,8 +202,8 @@ def test_an_operator_in_the_chain_of_its_source() -> None:
 def test_back_pressure_delays_watermarks_but_never_prevents_the_first() -> None:
     for value, found in ((at(NOW_MS), False), (never, True)):
         bench = Bench().stuck(value).output(ORDERS, 1, value)
-        bench.queues.says(ORDERS, back_pressured=950.0, idle=0.0, is_back_pressured=1.0)
-        bench.queues.says(WINDOW, busy=1000.0, idle=0.0, in_pool=1.0, input_queue=50.0)
+        bench.queues.set_metrics(ORDERS, back_pressured=950.0, idle=0.0, is_back_pressured=1.0)
+        bench.queues.set_metrics(WINDOW, busy=1000.0, idle=0.0, in_pool=1.0, input_queue=50.0)
         assert ("BP105" in findings(bench.job())) is found
         assert "BP101" in findings(bench.job())
 
@@ -239,8 +239,8 @@ def test_a_source_that_alignment_pauses(speed: float, drift: float | None, found
 def test_a_source_without_records_hides_no_join_without_output() -> None:
     """A join waits for its quiet input; no metric shows that it needs event time."""
     bench = without_late_metric(Bench().stuck(at(NOW_MS)).quiet(PAYMENTS, 0, 1))
-    bench.queues.says(PAYMENTS, records_in=0.0)
-    bench.queues.says(WINDOW, watermark=NOW_MS)
+    bench.queues.set_metrics(PAYMENTS, records_in=0.0)
+    bench.queues.set_metrics(WINDOW, watermark=NOW_MS)
     for index in range(2):
         bench.output(PAYMENTS, index, at(NOW_MS))
     assert bench.found().subject.task == PAYMENTS
@@ -391,7 +391,7 @@ def test_without_a_culprit_the_operator_is_named() -> None:
 
 def test_few_records_or_a_short_time_give_no_finding() -> None:
     few = Bench().stuck(at(NOW_MS)).window(received=2, emitted=0)
-    few.queues.says(WINDOW, records_in=2.0)
+    few.queues.set_metrics(WINDOW, records_in=2.0)
     assert "BP105" not in findings(few.job())
     late = Bench().stuck(lambda tick: advancing(min(tick, TICKS - 2)))
     assert "BP105" not in findings(late.job())
@@ -474,7 +474,7 @@ def test_hours_without_output_are_a_finding() -> None:
     for minutes, found in ((110, False), (130, True)):
         queues = Queues(minutes=minutes)
         for minute in range(minutes):
-            queues.says("aggregate", minutes=[minute], records_out=0.0, records_in=10.0)
+            queues.set_metrics("aggregate", minutes=[minute], records_out=0.0, records_in=10.0)
         assert (findings(queues.job()).get("BP105") is not None) is found
 
 

@@ -28,7 +28,7 @@ from flowdiag.analyses.model.signals import Signal
 
 from .workbench import Bench
 
-SAID: Final[dict[str, Any]] = {"title": "t", "explain": "e", "rank": Rank.SYMPTOM}
+TEXTS: Final[dict[str, Any]] = {"title": "t", "explain": "e", "rank": Rank.SYMPTOM}
 SURE: Final[dict[str, Any]] = {"severity": Severity.INFO, "state": State.RECOVERED}
 
 
@@ -43,7 +43,7 @@ def test_a_subtask_is_named_by_its_attempt_or_by_a_record() -> None:
     record = bench.happens("task-stuck", task="enrich", subtask_index=1, parallelism=4)
     job = job_of(bench)
     for who in (bench.attempt("enrich", 1), record):
-        subject = subtask_finding(job, who, **SAID, **SURE).subject
+        subject = subtask_finding(job, who, **TEXTS, **SURE).subject
         assert (subject.kind, subject.task, subject.subtask_index) == ("subtask", "enrich", 1)
         assert (subject.job_id, subject.job_name) == (job.key.job_id, job.name)
 
@@ -52,23 +52,25 @@ def test_a_taskmanager_is_known_by_its_id_by_its_host_or_not_at_all() -> None:
     bench = Bench()
     bench.completes(1)
     job = job_of(bench)
-    by_id = taskmanager_finding(job, "tm-2", "host-2", **SAID, **SURE)
+    by_id = taskmanager_finding(job, "tm-2", "host-2", **TEXTS, **SURE)
     assert (by_id.subject.kind, by_id.subject.taskmanager) == ("taskmanager", "tm-2")
-    assert taskmanager_finding(job, None, "host-2", **SAID, **SURE).subject.host == "host-2"
-    assert taskmanager_finding(job, None, None, **SAID, **SURE).subject.kind == "job"
-    nobodys = taskmanager_finding(None, "tm-2", **SAID, **SURE)
-    assert nobodys.job is None and nobodys.subject.job_id is None
+    assert taskmanager_finding(job, None, "host-2", **TEXTS, **SURE).subject.host == "host-2"
+    assert taskmanager_finding(job, None, None, **TEXTS, **SURE).subject.kind == "job"
+    without_job = taskmanager_finding(None, "tm-2", **TEXTS, **SURE)
+    assert without_job.job is None and without_job.subject.job_id is None
 
 
 def test_printed_options_override_inferred_ones() -> None:
     bench = Bench()
     completed = bench.completes(4)
-    found = checkpoint_finding(job_of(bench), completed[:2], among=completed, ongoing=False, **SAID)
+    found = checkpoint_finding(
+        job_of(bench), completed[:2], among=completed, ongoing=False, **TEXTS
+    )
     assert (found.state, found.severity, found.count) == (State.RECOVERED, Severity.WARNING, 2)
     assert (found.first_us, found.last_us) == (completed[0].triggered_us, completed[1].ended_us)
     assert len(found.evidence) == found.evidence_count == 2
     finding = checkpoint_finding(
-        job_of(bench), completed[:2], among=completed, ongoing=True, count=7, **SAID
+        job_of(bench), completed[:2], among=completed, ongoing=True, count=7, **TEXTS
     )
     assert (finding.state, finding.count) == (State.ONGOING, 7)
 
@@ -78,9 +80,9 @@ def test_episodes_that_last_to_the_end_are_critical() -> None:
     bench.completes(5)
     bench.expires(3)
     job = job_of(bench)
-    found = episode_finding(job, episodes(job), 3, **SAID)
+    found = episode_finding(job, episodes(job), 3, **TEXTS)
     assert (found.state, found.severity, found.count) == (State.ONGOING, Severity.CRITICAL, 3)
-    assert episode_finding(job, episodes(job), 3, fatal=False, **SAID).severity is Severity.WARNING
+    assert episode_finding(job, episodes(job), 3, fatal=False, **TEXTS).severity is Severity.WARNING
 
 
 def test_crises_cite_the_last_root_first() -> None:
@@ -93,7 +95,7 @@ def test_crises_cite_the_last_root_first() -> None:
     bench.now_s += 10
     job = job_of(bench)
     assert len(job.crises) == 2
-    found = crisis_finding(job, job.crises, **SAID)
+    found = crisis_finding(job, job.crises, **TEXTS)
     assert found.ranked and found.state is State.ONGOING and found.count == 2
     assert [e.offset for e in found.evidence] == [
         ref.offset for ref in (last.ref, first.ref) if ref is not None
@@ -105,7 +107,7 @@ def test_crises_cite_the_last_root_first() -> None:
 def test_records_are_all_cited() -> None:
     bench = Bench()
     records = [bench.happens("not-triggered", second=float(n)) for n in range(25)]
-    found = incident_finding(job_of(bench), records, ongoing=True, **SAID)
+    found = incident_finding(job_of(bench), records, ongoing=True, **TEXTS)
     assert (found.count, found.evidence_count, len(found.reported_evidence)) == (25, 25, 10)
     assert (found.first_us, found.last_us) == (records[0].time_us, records[-1].time_us)
 

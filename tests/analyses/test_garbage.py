@@ -59,7 +59,7 @@ def slow(job: Bench, manager: str) -> None:
     )
 
 
-def test_a_slow_host_that_collects_garbage_is_reported_as_such() -> None:
+def test_garbage_collection_on_a_slow_host_is_a_finding() -> None:
     job = expiring_job()
     slow(job, "tm-2")
     found = found_culprit(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
@@ -138,13 +138,13 @@ def test_a_hot_key_on_a_collecting_taskmanager_stays_a_hot_key() -> None:
 
 
 def test_queues_reports_the_same_cause() -> None:
-    bench = Queues().says("Source: orders", back_pressured=700.0, is_back_pressured=1.0)
+    bench = Queues().set_metrics("Source: orders", back_pressured=700.0, is_back_pressured=1.0)
     for task in ("enrich", "aggregate"):
         for index in range(dict(bench.tasks)[task]):
             here = bench.place(task, index) == "taskmanager-2"
-            bench.says(task, index, busy=900.0 if here else 150.0, idle=50.0)
+            bench.set_metrics(task, index, busy=900.0 if here else 150.0, idle=50.0)
             if here:
-                bench.says(task, index, input_queue=15.0, in_pool=0.9)
+                bench.set_metrics(task, index, input_queue=15.0, in_pool=0.9)
     job = bench.job()
     first = min(sample.first_us or 0 for each in job.samples.values() for sample in each)
     collected = Garbage(

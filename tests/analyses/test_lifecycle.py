@@ -215,9 +215,9 @@ def test_the_execution_graph_distinguishes_jobs_with_equal_tasks(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("apart_ms", "told_apart"), [(3000, True), (20, False)])
+@pytest.mark.parametrize(("apart_ms", "distinct"), [(3000, True), (20, False)])
 def test_start_times_distinguish_jobs_with_equal_tasks(
-    apart_ms: int, told_apart: bool, events: Events, spark: SparkSession
+    apart_ms: int, distinct: bool, events: Events, spark: SparkSession
 ) -> None:
     """Before Flink 1.16, no record of an attempt names its job; a guess would blame the wrong TaskManager."""
     other = "b" * 32
@@ -239,8 +239,8 @@ def test_start_times_distinguish_jobs_with_equal_tasks(
         ]  # fmt: skip
     found = facts(events(*rows), spark)
     assert {job.key.job_id: [a.taskmanager for a in job.attempts] for job in found.jobs} == {
-        JOB: ["tm-0"] if told_apart else [],
-        other: ["tm-1"] if told_apart else [],
+        JOB: ["tm-0"] if distinct else [],
+        other: ["tm-1"] if distinct else [],
     }
 
 

@@ -210,7 +210,7 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "says", "limits"),
+    ("rule", "metrics", "limits"),
     [
         (NETWORK, WAITS, {"full": 1.1}),
         (NETWORK, WAITS, {"empty": 0.0}),
@@ -218,8 +218,10 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
         (NETWORK, WAITS, {"samples": 1000}),
     ],
 )
-def test_limits_of_the_network(rule: Rule, says: dict[str, Any], limits: dict[str, float]) -> None:
-    bench = Queues().says("Source: orders", **says)
+def test_limits_of_the_network(
+    rule: Rule, metrics: dict[str, Any], limits: dict[str, float]
+) -> None:
+    bench = Queues().set_metrics("Source: orders", **metrics)
     assert queue_findings(rule, bench)
     assert not queue_findings(rule, bench, **limits)
 
@@ -246,13 +248,13 @@ def test_limits_of_network_memory() -> None:
     assert queue_findings(USED_UP, empty)
     assert not queue_findings(USED_UP, empty, samples=1000)
     queues = Queues(machines={"taskmanager-1": {"segments_requested": 140.0, "segments": 100.0}})
-    queues.says("enrich", 0, back_pressured=200.0)
+    queues.set_metrics("enrich", 0, back_pressured=200.0)
     assert queue_findings(USED_UP, queues)[0].severity.value == "warning"
     assert queue_findings(USED_UP, queues, waits=0.3)[0].severity.value == "info"
 
 
 def test_limits_of_an_uneven_load() -> None:
-    bench = Queues().says("aggregate", 4, records_in=9000.0, busy=400.0)
+    bench = Queues().set_metrics("aggregate", 4, records_in=9000.0, busy=400.0)
     assert queue_findings(LOAD, bench)
     assert not queue_findings(LOAD, bench, idle=0.5)
 
@@ -260,8 +262,8 @@ def test_limits_of_an_uneven_load() -> None:
 def test_limits_of_watermarks() -> None:
     bench = Queues()
     for minute in range(5):
-        bench.says("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
-        bench.says("aggregate", 3, [minute], watermark=1.7e12 - 300_000)
+        bench.set_metrics("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
+        bench.set_metrics("aggregate", 3, [minute], watermark=1.7e12 - 300_000)
     (finding,) = queue_findings(WATERMARK, bench)
     assert finding.evidence_count == len(
         {
@@ -276,10 +278,10 @@ def test_limits_of_watermarks() -> None:
 
 
 def test_limits_of_back_pressure_without_an_end() -> None:
-    bench = Queues().says("Source: orders", **WAITS)
+    bench = Queues().set_metrics("Source: orders", **WAITS)
     assert queue_findings(PRESSURE, bench)
     assert not queue_findings(PRESSURE, bench, lasted=1e6)
     assert not queue_findings(PRESSURE, bench, samples=1e6)
-    over = Queues().says("Source: orders", minutes=range(2), **WAITS)
+    over = Queues().set_metrics("Source: orders", minutes=range(2), **WAITS)
     assert queue_findings(PRESSURE, over)
     assert not queue_findings(PRESSURE, over, isolated=0.9)

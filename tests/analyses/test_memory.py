@@ -132,7 +132,7 @@ CRASHES = "1m  Warning  BackOff  pod/orders-taskmanager-1-4  Back-off restarting
 
 
 @pytest.mark.parametrize(
-    ("events", "cause", "says"),
+    ("events", "cause", "phrase"),
     [
         (NO_NODE, "no-container", "12 Insufficient memory"),
         (NO_NODE + NO_NODE.replace("1-4", "1-5"), "no-container", "and 1 more pod"),
@@ -141,12 +141,12 @@ CRASHES = "1m  Warning  BackOff  pod/orders-taskmanager-1-4  Back-off restarting
         (CRASHES, "deployment-failed", "exits repeatedly"),
     ],
 )
-def test_missing_pods_are_reported(events: str, cause: str, says: str, tmp_path: Path) -> None:
+def test_missing_pods_are_reported(events: str, cause: str, phrase: str, tmp_path: Path) -> None:
     (tmp_path / "events").write_text(LISTED + events)
     report = _diagnose([tmp_path])
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("MM305", cause)
-    assert "orders-taskmanager-1-4" in finding.title and says in finding.title
+    assert "orders-taskmanager-1-4" in finding.title and phrase in finding.title
 
 
 def test_an_evicted_jobmanager_is_not_a_lost_taskmanager(tmp_path: Path) -> None:

@@ -466,9 +466,9 @@ def test_a_sink_that_waits_for_its_broker_is_not_blamed(
 ) -> None:
     queues = Queues()
     for task, _ in CHAIN[:-1]:
-        queues.says(task, busy=50.0, idle=50.0, back_pressured=900.0)
+        queues.set_metrics(task, busy=50.0, idle=50.0, back_pressured=900.0)
     values = {"busy": 980.0, "idle": 20.0, "input_queue": 9.0} | gauges
-    queues.says(CHAIN[-1][0], None, None, **values)
+    queues.set_metrics(CHAIN[-1][0], None, None, **values)
     [culprit] = {finding.cause for finding in findings(queues.job()).values() if finding.why}
     assert culprit == cause
 
@@ -482,7 +482,7 @@ def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
 ) -> None:
     queues = Queues()
     gauges = {"pending": pending, "fetch_ms": fetch_ms}
-    queues.says(CHAIN[0][0], None, None, busy=50.0, idle=950.0, records_out=2000.0, **gauges)
+    queues.set_metrics(CHAIN[0][0], None, None, busy=50.0, idle=950.0, records_out=2000.0, **gauges)
     known = replace(queues.job(), neighbours=lags([1000, 60_000, 150_000, 250_000]))
     [finding] = results_of(consumer_lag.RULE, known)
     assert finding.cause == cause and finding.subject.kind == "service"
@@ -491,7 +491,7 @@ def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
 def paused_job(
     *,
     paused_from: int = 2,
-    asked_at: float | None = 4.9,
+    output_at: float | None = 4.9,
     waiting: int = 30_000,
     pending: float = 0.0,
     fetch_ms: float = 501.0,
@@ -502,7 +502,7 @@ def paused_job(
 
     Args:
         paused_from: the first minute without a record.
-        asked_at: the minute of the output; None if it has no time.
+        output_at: the minute of the output; None if it has no time.
         waiting: the lag of the group.
         pending: the number of waiting records that the client reports.
         fetch_ms: the time of a fetch.
@@ -511,10 +511,10 @@ def paused_job(
     """
     queues = Queues()
     source = CHAIN[0][0]
-    queues.says(source, None, None, busy=5.0, idle=995.0, pending=pending, fetch_ms=fetch_ms)
+    queues.set_metrics(source, None, None, busy=5.0, idle=995.0, pending=pending, fetch_ms=fetch_ms)
     reads = [minute < paused_from and minute != earlier_pause for minute in range(5)]
     for minute in range(5):
-        queues.says(source, None, [minute], records_out=6000.0 * reads[minute])
+        queues.set_metrics(source, None, [minute], records_out=6000.0 * reads[minute])
     points = [
         FlowPoint(queues.at(tick / 6), queues.at(tick / 6), 2000.0 * reads[tick // 6], Ref(0, tick))
         for tick in range(30)
@@ -528,9 +528,9 @@ def paused_job(
         type="checkpoint",
         ended_us=queues.at(committed_at),
     )
-    asked_us = None if asked_at is None else queues.at(asked_at)
+    output_us = None if output_at is None else queues.at(output_at)
     [lag] = lags([waiting]).lags
-    lag = lag._replace(row=replace(lag.row, time_us=asked_us))
+    lag = lag._replace(row=replace(lag.row, time_us=output_us))
     known = queues.job()
     return replace(
         known,
@@ -543,11 +543,11 @@ def paused_job(
     ("known", "found"),
     [
         (paused_job(), True),
-        (paused_job(paused_from=0, asked_at=None), True),
-        (paused_job(asked_at=None), False),  # the output may be older than the pause
-        (paused_job(asked_at=2.5), False),  # a shorter pause is ordinary
-        (paused_job(asked_at=1.5), False),
-        (paused_job(asked_at=8.0), False),  # the source may have read since
+        (paused_job(paused_from=0, output_at=None), True),
+        (paused_job(output_at=None), False),  # the output may be older than the pause
+        (paused_job(output_at=2.5), False),  # a shorter pause is ordinary
+        (paused_job(output_at=1.5), False),
+        (paused_job(output_at=8.0), False),  # the source may have read since
         (paused_job(paused_from=5), False),
         (paused_job(waiting=90), False),  # the markers of transactions
         (paused_job(waiting=300), False),  # two seconds of reading
@@ -578,7 +578,7 @@ def test_one_output_shows_records_that_the_client_does_not_see(
 def test_fetches_that_return_few_records(size: float, records: float, cause: str) -> None:
     queues = Queues()
     gauges = {"pending": 9000.0, "fetch_ms": 75.0, "fetch_bytes": size, "fetch_records": records}
-    queues.says(CHAIN[0][0], None, None, busy=50.0, idle=950.0, records_out=2000.0, **gauges)
+    queues.set_metrics(CHAIN[0][0], None, None, busy=50.0, idle=950.0, records_out=2000.0, **gauges)
     known = replace(queues.job(), neighbours=lags([1000, 60_000, 150_000, 250_000]))
     [finding] = results_of(consumer_lag.RULE, known)
     assert finding.cause == cause
@@ -597,8 +597,8 @@ def test_back_pressure_of_a_job_that_keeps_up_is_information(
     per_round: list[int], severity: Severity
 ) -> None:
     queues = Queues()
-    queues.says(CHAIN[0][0], busy=50.0, idle=350.0, back_pressured=600.0)
-    queues.says(CHAIN[1][0], busy=850.0, idle=150.0, input_queue=9.0)
+    queues.set_metrics(CHAIN[0][0], busy=50.0, idle=350.0, back_pressured=600.0)
+    queues.set_metrics(CHAIN[1][0], busy=850.0, idle=150.0, input_queue=9.0)
     known = replace(queues.job(), neighbours=lags(per_round))
     assert findings(known)["BP102"].severity == severity
 

@@ -30,10 +30,10 @@ class Spark:
     """Records every query, and returns an empty frame."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, set[str]]] = []
+        self.queries: list[tuple[str, set[str]]] = []
 
     def sql(self, text: str, args: object = None, **frames: object) -> Frame:
-        self.asked.append((text, set(frames)))
+        self.queries.append((text, set(frames)))
         return Frame(self)
 
     def createDataFrame(self, table: object) -> Frame:
@@ -69,7 +69,7 @@ def resolve(frame: Any, *, tz: str | None, **options: bool) -> None:
     apply.resolve(frame, [writer], frame.sparkSession, found, tz, few=options["few"])
 
 
-ASKED: dict[str, Callable[[Any], object]] = {
+QUERIES: dict[str, Callable[[Any], object]] = {
     "once": lifecycle.once,
     "facts": lambda frame: union_all(lifecycle.facts(frame)),
     "loads": lambda frame: lifecycle.loads(frame, [(1, 2)]).frame(),
@@ -103,17 +103,17 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
     return Spark()
 
 
-@pytest.mark.parametrize("what", ASKED)
+@pytest.mark.parametrize("what", QUERIES)
 def test_every_name_in_braces_is_filled(what: str, spark: Spark) -> None:
-    ASKED[what](Frame(spark))
-    assert spark.asked
-    for text, frames in spark.asked:
+    QUERIES[what](Frame(spark))
+    assert spark.queries
+    for text, frames in spark.queries:
         assert set(re.findall(r"\{(\w*)\}", text)) == frames, text
         assert text.count("{") == len(re.findall(r"\{\w+\}", text))
 
 
 def test_every_query_file_is_used(spark: Spark) -> None:
-    for ask in ASKED.values():
+    for ask in QUERIES.values():
         ask(Frame(spark))
     rooms = [
         module.SQL

@@ -27,21 +27,21 @@ from flowdiag.analyses.selection.span import Moment, Selection
 
 from .queues_workbench import FIRST, MINUTE, Queues, facts_of, findings, judged, reasons
 
-Said = dict[str, Any]
-WAITS: Said = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
-WORKS: Said = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
-FULL: Said = {"floating": 1.0, "exclusive": 1.0}
+Values = dict[str, Any]
+WAITS: Values = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
+WORKS: Values = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
+FULL: Values = {"floating": 1.0, "exclusive": 1.0}
 
 
 def hot_key(bench: Queues, **more: Any) -> Queues:
-    bench.says("Source: orders", **WAITS)
-    return bench.says("enrich", 2, **WORKS, **FULL, records_in=9000.0, **more)
+    bench.set_metrics("Source: orders", **WAITS)
+    return bench.set_metrics("enrich", 2, **WORKS, **FULL, records_in=9000.0, **more)
 
 
 def slow_sink(bench: Queues, minutes: range | None = None) -> Queues:
     for task in ("Source: orders", "enrich", "aggregate"):
-        bench.says(task, minutes=minutes, **WAITS)
-    return bench.says("Sink: deliver", minutes=minutes, **WORKS, **FULL)
+        bench.set_metrics(task, minutes=minutes, **WAITS)
+    return bench.set_metrics("Sink: deliver", minutes=minutes, **WORKS, **FULL)
 
 
 def test_a_healthy_job_has_no_finding() -> None:
@@ -75,7 +75,7 @@ def test_a_slow_task_is_reported_without_a_subtask() -> None:
 
 def test_a_back_pressured_task_in_the_middle_is_never_the_culprit() -> None:
     bench = slow_sink(Queues())
-    bench.says("aggregate", 3, busy=400.0, input_queue=20.0, records_in=9000.0, **FULL)
+    bench.set_metrics("aggregate", 3, busy=400.0, input_queue=20.0, records_in=9000.0, **FULL)
     assert [spell.task for spell in find_spells(bench.job())] == ["Sink: deliver"]
 
 
@@ -93,52 +93,52 @@ def test_several_roots_are_several_findings() -> None:
     tasks = (("Source: a", 1), ("left", 2), ("Source: b", 1), ("right", 2))
     bench = Queues(tasks=tasks, edges=(("Source: a", "left"), ("Source: b", "right")))
     for name in ("Source: a", "Source: b"):
-        bench.says(name, **WAITS)
+        bench.set_metrics(name, **WAITS)
     for name in ("left", "right"):
-        bench.says(name, **WORKS)
+        bench.set_metrics(name, **WORKS)
     assert {spell.task for spell in find_spells(bench.job())} == {"left", "right"}
 
 
 def test_a_rate_limited_source_is_not_a_root() -> None:
-    bench = Queues(legacy_sources=False).says("Source: orders", busy=1000.0, idle=0.0)
+    bench = Queues(legacy_sources=False).set_metrics("Source: orders", busy=1000.0, idle=0.0)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
 def test_a_busy_task_without_queue_or_back_pressure_is_harmless() -> None:
-    bench = Queues().says("aggregate", 1, busy=950.0, idle=50.0)
+    bench = Queues().set_metrics("aggregate", 1, busy=950.0, idle=50.0)
     assert judged(bench.job()).culprits == ()
 
 
 def test_a_busy_sibling_without_a_queue_is_left_out() -> None:
     bench = hot_key(Queues())
-    bench.says("enrich", 0, busy=950.0, idle=50.0, input_queue=1.0)
+    bench.set_metrics("enrich", 0, busy=950.0, idle=50.0, input_queue=1.0)
     (spell,) = find_spells(bench.job())
     assert [load.key.subtask_index for load in spell.culprit_loads] == [2]
 
 
 def test_busy_without_records_is_a_hang() -> None:
-    bench = Queues().says("Source: orders", **WAITS)
-    bench.says("enrich", 1, **WORKS, **FULL, records_in=0.0)
+    bench = Queues().set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", 1, **WORKS, **FULL, records_in=0.0)
     verdict = judged(bench.job())
     assert (verdict.cause, verdict.culprits[0].subject.subtask_index) == ("task-hangs", 1)
 
 
 def test_a_subtask_that_emits_records_does_not_hang() -> None:
     """Asynchronous state: before a checkpoint, all records in flight are processed, and no new ones received."""
-    bench = Queues().says("Source: orders", **WAITS)
-    bench.says("enrich", 1, **WORKS, **FULL, records_in=0.0, records_out=400.0)
+    bench = Queues().set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", 1, **WORKS, **FULL, records_in=0.0, records_out=400.0)
     verdict = judged(bench.job())
     assert (verdict.cause, verdict.culprits[0].subject.subtask_index) == (None, 1)
 
 
 def test_a_slow_taskmanager_is_distinguished_from_slow_subtasks() -> None:
-    bench = Queues().says("Source: orders", **WAITS)
+    bench = Queues().set_metrics("Source: orders", **WAITS)
     for task in ("enrich", "aggregate"):
         for index in range(dict(bench.tasks)[task]):
             slow = bench.place(task, index) == "taskmanager-2"
-            bench.says(task, index, busy=900.0 if slow else 150.0, idle=50.0)
+            bench.set_metrics(task, index, busy=900.0 if slow else 150.0, idle=50.0)
             if slow:
-                bench.says(task, index, input_queue=15.0, in_pool=0.9)
+                bench.set_metrics(task, index, input_queue=15.0, in_pool=0.9)
     culprit = judged(bench.job()).culprits[0]
     assert (culprit.code, culprit.subject.kind) == ("SK102", "taskmanager")
     assert culprit.subject.taskmanager == "taskmanager-2"
@@ -148,7 +148,7 @@ def test_a_throttled_taskmanager_is_reported_before_back_pressure() -> None:
     bench = Queues(managers=3)
     for index in range(6):
         slow = bench.place("aggregate", index) == "taskmanager-1"
-        bench.says("aggregate", index, busy=800.0 if slow else 300.0, idle=200.0)
+        bench.set_metrics("aggregate", index, busy=800.0 if slow else 300.0, idle=200.0)
     assert judged(bench.job()).culprits[0].subject.taskmanager == "taskmanager-1"
 
 
@@ -156,7 +156,7 @@ def test_unequal_taskmanagers_are_not_slow() -> None:
     bench = Queues()
     for index in range(6):
         busy = {"taskmanager-1": 800.0, "taskmanager-2": 300.0, "taskmanager-3": 600.0}
-        bench.says("aggregate", index, busy=busy[bench.place("aggregate", index)])
+        bench.set_metrics("aggregate", index, busy=busy[bench.place("aggregate", index)])
     assert judged(bench.job()).culprits == ()
 
 
@@ -191,14 +191,14 @@ def test_back_pressure_that_a_rescaling_ends_is_information() -> None:
 def test_a_shrinking_backlog_is_information() -> None:
     bench = slow_sink(Queues(minutes=12))
     for minute in range(12):
-        bench.says("Source: orders", minutes=[minute], pending=50_000.0 - 4000.0 * minute)
+        bench.set_metrics("Source: orders", minutes=[minute], pending=50_000.0 - 4000.0 * minute)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
 def test_a_growing_backlog_is_a_problem() -> None:
     bench = slow_sink(Queues(minutes=12))
     for minute in range(12):
-        bench.says("Source: orders", minutes=[minute], pending=10_000.0 + 4000.0 * minute)
+        bench.set_metrics("Source: orders", minutes=[minute], pending=10_000.0 + 4000.0 * minute)
     assert judged(bench.job()).culprits[0].subject.task == "Sink: deliver"
 
 
@@ -209,8 +209,8 @@ def test_warm_up_after_a_start_is_not_serious() -> None:
 
 
 def test_hot_keys_in_two_tasks_are_both_named() -> None:
-    bench = hot_key(Queues(minutes=8)).says("enrich", (0, 1, 3), **WAITS)
-    bench.says("aggregate", 5, **WORKS, **FULL, records_in=9000.0)
+    bench = hot_key(Queues(minutes=8)).set_metrics("enrich", (0, 1, 3), **WAITS)
+    bench.set_metrics("aggregate", 5, **WORKS, **FULL, records_in=9000.0)
     found = [culprit.subject for culprit in judged(bench.job()).culprits]
     assert [(finding.task, finding.subtask_index) for finding in found] == [
         ("aggregate", 5),
@@ -225,8 +225,8 @@ def test_skew_does_not_count_as_catch_up() -> None:
 
 def test_past_back_pressure_is_recovered() -> None:
     bench = Queues(minutes=30)
-    bench.says("Source: orders", minutes=range(5, 15), **WAITS)
-    bench.says("enrich", 2, range(5, 15), **WORKS, records_in=9000.0)
+    bench.set_metrics("Source: orders", minutes=range(5, 15), **WAITS)
+    bench.set_metrics("enrich", 2, range(5, 15), **WORKS, records_in=9000.0)
     finding = findings(bench.job())["SK101"]
     assert (finding.state, finding.count) == (State.RECOVERED, 10)
 
@@ -239,9 +239,9 @@ def test_a_past_problem_remains_in_the_report(fault: str, lasting: int) -> None:
     if fault == "slow sink":
         slow_sink(bench, minutes)
     else:
-        bench.says("Source: orders", minutes=minutes, **WAITS)
+        bench.set_metrics("Source: orders", minutes=minutes, **WAITS)
     if fault == "hot key":
-        bench.says("enrich", 2, minutes, **WORKS, **FULL, records_in=9000.0)
+        bench.set_metrics("enrich", 2, minutes, **WORKS, **FULL, records_in=9000.0)
     serious = [f for f in findings(bench.job()).values() if f.severity is not Severity.INFO]
     assert judged(bench.job()).verdict is Verdict.DEGRADED
     assert {f.state for f in serious} == {State.RECOVERED}
@@ -253,7 +253,7 @@ def with_backlog(peak: int, drained_per_minute: float) -> Queues:
     for minute in range(30):
         grown = 6000.0 * max(0, min(minute, peak) - 5)
         left = max(0.0, grown - drained_per_minute * max(0, minute - peak))
-        bench.says("Source: orders", minutes=[minute], pending=100.0 + left)
+        bench.set_metrics("Source: orders", minutes=[minute], pending=100.0 + left)
     return bench
 
 
@@ -275,7 +275,7 @@ def test_a_lag_of_seconds_is_not_a_past_problem() -> None:
     bench = Queues(minutes=30)
     for minute in range(30):
         left = {10: 300.0, 11: 600.0}.get(minute, 100.0)
-        bench.says("Source: orders", minutes=[minute], pending=left, records_out=6000.0)
+        bench.set_metrics("Source: orders", minutes=[minute], pending=left, records_out=6000.0)
     assert "IO101" not in findings(bench.job())
 
 
@@ -289,10 +289,12 @@ def test_a_hot_key_whose_windows_show_it_only_together_is_not_over() -> None:
     later = range(5, 10)
     for minute in later:
         busy, waits = (450.0, 900.0) if minute % 2 else (950.0, 300.0)
-        bench.says("enrich", 2, [minute], busy=busy, input_queue=1.0, in_pool=0.1)
-        bench.says("Source: orders", minutes=[minute], back_pressured=waits, is_back_pressured=0.0)
+        bench.set_metrics("enrich", 2, [minute], busy=busy, input_queue=1.0, in_pool=0.1)
+        bench.set_metrics(
+            "Source: orders", minutes=[minute], back_pressured=waits, is_back_pressured=0.0
+        )
     assert findings(bench.job())["SK101"].state is State.ONGOING
-    bench.says("Source: orders", minutes=later, back_pressured=300.0, out_pool=0.3)
+    bench.set_metrics("Source: orders", minutes=later, back_pressured=300.0, out_pool=0.3)
     assert findings(bench.job())["SK101"].state is State.RECOVERED
 
 
@@ -328,9 +330,9 @@ def test_hot_keys_in_two_branches_are_both_named() -> None:
     tasks = (("Source: orders", 2), ("bill", 4), ("audit", 6))
     bench = Queues(
         tasks=tasks, edges=(("Source: orders", "bill"), ("Source: orders", "audit"))
-    ).says("Source: orders", **WAITS)
+    ).set_metrics("Source: orders", **WAITS)
     for task, index in (("bill", 2), ("audit", 1)):
-        bench.says(task, index, **WORKS, **FULL, records_in=9000.0)
+        bench.set_metrics(task, index, **WORKS, **FULL, records_in=9000.0)
     named = judged(bench.job()).culprits
     assert {(c.cause, c.subject.task, c.subject.subtask_index, c.confidence) for c in named} == {
         ("data-skew", "bill", 2, Confidence.HIGH),
@@ -340,19 +342,21 @@ def test_hot_keys_in_two_branches_are_both_named() -> None:
 
 def test_a_queue_of_local_channels_is_insufficient_evidence() -> None:
     """From Flink 1.9 on, the queue length includes data that waits at local producers."""
-    bench = Queues(version="1.9.3", managers=1).says("enrich", 2, input_queue=20.0)
+    bench = Queues(version="1.9.3", managers=1).set_metrics("enrich", 2, input_queue=20.0)
     assert judged(bench.job()).culprits == ()
 
 
 def test_full_pools_of_old_versions_are_weak_evidence() -> None:
-    bench = Queues(version="1.8.0").says("enrich", in_pool=1.0, floating=1.0, exclusive=1.0)
+    bench = Queues(version="1.8.0").set_metrics("enrich", in_pool=1.0, floating=1.0, exclusive=1.0)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
     assert findings(bench.job())["BP103"].severity is Severity.INFO
 
 
 def test_without_credits_neighbours_may_be_blocked() -> None:
     bench = Queues(version="1.4.2")
-    bench.says("Source: orders", out_pool=1.0).says("enrich", 1, in_pool=1.0, input_queue=12.0)
+    bench.set_metrics("Source: orders", out_pool=1.0).set_metrics(
+        "enrich", 1, in_pool=1.0, input_queue=12.0
+    )
     found = findings(bench.job())
     assert found["BP203"].confidence is Confidence.LOW
     assert found["BP203"].severity is Severity.INFO
@@ -362,7 +366,7 @@ def test_without_credits_neighbours_may_be_blocked() -> None:
 
 
 def test_full_outputs_before_empty_inputs_are_a_network_bottleneck() -> None:
-    bench = Queues().says("Source: orders", **WAITS)
+    bench = Queues().set_metrics("Source: orders", **WAITS)
     found = findings(bench.job())
     assert found["BP201"].cause == "slow-network"
     assert found["BP201"].confidence is not Confidence.HIGH
@@ -371,14 +375,18 @@ def test_full_outputs_before_empty_inputs_are_a_network_bottleneck() -> None:
 
 def test_receivers_that_wait_for_a_barrier_do_not_blame_the_network() -> None:
     """Their inputs are full: they read other channels only after the barrier of a slow subtask."""
-    bench = Queues().says("Source: orders", **WAITS).says("enrich", input_queue=20.0)
+    bench = Queues().set_metrics("Source: orders", **WAITS).set_metrics("enrich", input_queue=20.0)
     assert "BP201" not in findings(bench.job())
 
 
 def test_unequal_keys_of_a_slow_task_blame_the_task() -> None:
     """The subtask with the most keys has the longest queue, and its siblings are almost as busy."""
-    bench = Queues().says("Source: orders", **WAITS).says("enrich", busy=880.0, idle=120.0)
-    bench.says("enrich", 1, busy=1000.0, idle=0.0, input_queue=18.0)
+    bench = (
+        Queues()
+        .set_metrics("Source: orders", **WAITS)
+        .set_metrics("enrich", busy=880.0, idle=120.0)
+    )
+    bench.set_metrics("enrich", 1, busy=1000.0, idle=0.0, input_queue=18.0)
     finding = findings(bench.job())["BP102"]
     assert (finding.cause, finding.subject.task) == ("slow-operator", "enrich")
     assert "BP104" not in findings(bench.job())
@@ -390,9 +398,9 @@ CHAIN = "Source: clicks -> score -> Sink: ledger"
 def chain(*, cpu: float, moving: bool = True, busy: float | None = 1000.0) -> Queues:
     """Return a job with a single task. Without a busy time, its source is a legacy source."""
     bench = Queues(tasks=((CHAIN, 2),), edges=(), managers=1, legacy_sources=busy is None)
-    bench.says(CHAIN, idle=0.0, records_in=0.0, records_out=0.0)
+    bench.set_metrics(CHAIN, idle=0.0, records_in=0.0, records_out=0.0)
     if busy is not None:
-        bench.says(CHAIN, busy=busy, idle=1000.0 - busy)
+        bench.set_metrics(CHAIN, busy=busy, idle=1000.0 - busy)
     bench.machines = {"taskmanager-1": {"cpu": cpu}}
     bench.cores = {"taskmanager-1": 4.0}
     begin = FIRST * MINUTE
@@ -472,7 +480,7 @@ def test_insufficient_network_memory_is_a_warning_if_tasks_wait() -> None:
     idle = Queues(machines={"taskmanager-1": tight}).job()
     assert findings(idle)["BP202"].severity is Severity.INFO
     waits = Queues(machines={"taskmanager-1": tight})
-    waits.says("enrich", 0, back_pressured=200.0)
+    waits.set_metrics("enrich", 0, back_pressured=200.0)
     assert findings(waits.job())["BP202"].severity is Severity.WARNING
     assert judged(waits.job()).cause == "network-memory"
 
@@ -483,7 +491,7 @@ def test_a_burst_of_a_minute_shows_that_insufficient_network_memory_matters(
 ) -> None:
     tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
     burst = Queues(machines={"taskmanager-1": tight}, per_minute=samples)
-    burst.says("enrich", 0, minutes=[1], back_pressured=200.0)
+    burst.set_metrics("enrich", 0, minutes=[1], back_pressured=200.0)
     assert (findings(burst.job())["BP202"].severity is Severity.WARNING) == warns
 
 
@@ -495,7 +503,7 @@ def test_a_single_minute_of_waiting_is_weak_evidence(
 ) -> None:
     tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
     burst = Queues(machines={"taskmanager-1": tight}, minutes=60)
-    burst.says("enrich", 0, minutes=minutes, back_pressured=200.0)
+    burst.set_metrics("enrich", 0, minutes=minutes, back_pressured=200.0)
     assert findings(burst.job())["BP202"].confidence is confidence
 
 
@@ -527,7 +535,7 @@ def test_garbage_collection_is_reported() -> None:
 
 
 def test_uneven_records_without_back_pressure_are_information() -> None:
-    bench = Queues().says("aggregate", 4, records_in=9000.0, busy=400.0)
+    bench = Queues().set_metrics("aggregate", 4, records_in=9000.0, busy=400.0)
     assert findings(bench.job())["SK103"].severity is Severity.INFO
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
@@ -535,8 +543,8 @@ def test_uneven_records_without_back_pressure_are_information() -> None:
 def test_a_watermark_that_lags_is_information() -> None:
     bench = Queues()
     for minute in range(5):
-        bench.says("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
-        bench.says("aggregate", 3, [minute], watermark=1.7e12 - 300_000)
+        bench.set_metrics("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
+        bench.set_metrics("aggregate", 3, [minute], watermark=1.7e12 - 300_000)
     finding = findings(bench.job())["SK106"]
     assert (finding.subject.subtask_index, finding.severity) == (3, Severity.INFO)
     assert finding.measurements[0].value == 300_000
@@ -552,7 +560,7 @@ def test_no_metrics_at_all_is_inconclusive() -> None:
 
 
 def test_back_pressure_with_missing_downstream_metrics_has_no_culprit() -> None:
-    bench = Queues().says("Source: orders", **WAITS)
+    bench = Queues().set_metrics("Source: orders", **WAITS)
     bench.absent = {("enrich", 2), ("enrich", 1)}
     verdict = judged(bench.job())
     assert (verdict.verdict, verdict.culprits) == (Verdict.INCONCLUSIVE, ())
@@ -647,7 +655,7 @@ def test_a_model_without_parameters_forecasts_nothing() -> None:
 
 def test_back_pressure_without_a_graph_and_without_busy_times_is_inconclusive() -> None:
     bench = Queues(version="1.10.3", linked=False, minutes=1)
-    bench.says("Source: orders", is_back_pressured=1.0, out_pool=1.0)
+    bench.set_metrics("Source: orders", is_back_pressured=1.0, out_pool=1.0)
     (reason,) = reasons(bench.job())
     assert "order of the tasks" in reason.reason
     assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE
@@ -673,8 +681,8 @@ def moving(*stages: tuple[int, range]) -> Queues:
     """Return a job whose hot key moves from one subtask of enrich to another."""
     bench = Queues(minutes=max(span.stop for _, span in stages) + 1)
     for index, minutes in stages:
-        bench.says("Source: orders", minutes=minutes, **WAITS)
-        bench.says("enrich", index, minutes=minutes, **WORKS, **FULL, records_in=9000.0)
+        bench.set_metrics("Source: orders", minutes=minutes, **WAITS)
+        bench.set_metrics("enrich", index, minutes=minutes, **WORKS, **FULL, records_in=9000.0)
     return bench
 
 
@@ -736,8 +744,8 @@ def test_two_samples_of_a_busy_task_below_a_waiting_one_are_evidence() -> None:
 
 def test_one_more_sample_does_not_change_a_small_input() -> None:
     """Two samples of a counter cover one interval, three samples cover two."""
-    bench = Queues(minutes=1, per_minute=2).says("Source: orders", **WAITS)
-    bench.says("enrich", **WORKS, **FULL, records_in=1000.0)
+    bench = Queues(minutes=1, per_minute=2).set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", **WORKS, **FULL, records_in=1000.0)
     job = bench.job()
     key = SubtaskKey("enrich", 1)
     (sample,) = job.samples[key]
@@ -750,8 +758,8 @@ def test_bursts_that_saturate_all_tasks_have_no_culprit() -> None:
     """In ten of every thirty seconds, all tasks are busy and back-pressured; otherwise they are idle."""
     bench = Queues(minutes=8)
     for task in ("Source: orders", "enrich"):
-        bench.says(task, back_pressured=300.0, is_back_pressured=0.3, idle=450.0, busy=250.0)
-    bench.says("aggregate", busy=500.0, idle=500.0, input_queue=6.0, in_pool=0.4)
+        bench.set_metrics(task, back_pressured=300.0, is_back_pressured=0.3, idle=450.0, busy=250.0)
+    bench.set_metrics("aggregate", busy=500.0, idle=500.0, input_queue=6.0, in_pool=0.4)
     found = judged(bench.job())
     assert (found.verdict, found.culprits) == (Verdict.HEALTHY, ())
 
@@ -769,12 +777,12 @@ def test_the_same_minute_gives_the_same_verdict_with_any_number_of_samples(
 
 def saturated(bench: Queues, **upstream: float) -> Queues:
     """Return a job in which all of `aggregate` is busy with full inputs, and `enrich` waits part of the time."""
-    bench.says("aggregate", busy=990.0, idle=10.0, in_pool=0.9)
-    return bench.says("enrich", None, None, busy=700.0, idle=120.0, **upstream)
+    bench.set_metrics("aggregate", busy=990.0, idle=10.0, in_pool=0.9)
+    return bench.set_metrics("enrich", None, None, busy=700.0, idle=120.0, **upstream)
 
 
 @pytest.mark.parametrize("waits", [0.0, 180.0])
-def test_a_task_that_is_busy_in_all_subtasks_is_the_culprit_although_nobody_waits_most_of_the_time(
+def test_a_task_with_only_busy_subtasks_is_the_culprit_although_no_task_waits_most_of_the_time(
     waits: float,
 ) -> None:
     job = saturated(Queues(), back_pressured=waits).job()
@@ -784,13 +792,13 @@ def test_a_task_that_is_busy_in_all_subtasks_is_the_culprit_although_nobody_wait
 
 
 def test_a_busy_task_that_empties_its_input_is_not_the_culprit() -> None:
-    bench = Queues().says("aggregate", busy=950.0, idle=50.0, in_pool=0.1)
+    bench = Queues().set_metrics("aggregate", busy=950.0, idle=50.0, in_pool=0.1)
     assert findings(bench.job()) == {}
 
 
 def busy_with_timers(cpu: float, *, legacy: bool = True, **values: Any) -> Queues:
     """Return a job in which all of `aggregate` is busy all the time, with empty inputs."""
-    bench = Queues(managers=1, legacy_sources=legacy, **values).says(
+    bench = Queues(managers=1, legacy_sources=legacy, **values).set_metrics(
         "aggregate", busy=995.0, idle=5.0, in_pool=0.0
     )
     bench.machines = {"taskmanager-1": {"cpu": cpu}}
@@ -826,7 +834,7 @@ def test_tasks_that_start_count_as_busy(cpu: float) -> None:
 
 def test_the_only_subtask_of_a_task_with_a_full_input_is_too_slow() -> None:
     tasks = (("Source: orders", 2), ("clean", 3), ("rank", 1), ("Sink: deliver", 2))
-    bench = Queues(tasks=tasks, minutes=1).says("rank", busy=840.0, idle=160.0, in_pool=0.8)
+    bench = Queues(tasks=tasks, minutes=1).set_metrics("rank", busy=840.0, idle=160.0, in_pool=0.8)
     finding = findings(bench.job())["BP102"]
     assert (finding.cause, finding.subject.task) == ("slow-operator", "rank")
 
@@ -841,7 +849,7 @@ def test_a_busy_task_is_not_the_culprit_right_after_a_start() -> None:
 def test_a_source_that_always_waits_is_more_than_information(per_minute: int) -> None:
     """The result for the first minute of a job is independent of the number of samples."""
     bench = slow_sink(Queues(minutes=1, per_minute=per_minute))
-    bench.says("Source: orders", back_pressured=1000.0, idle=0.0, is_back_pressured=1.0)
+    bench.set_metrics("Source: orders", back_pressured=1000.0, idle=0.0, is_back_pressured=1.0)
     bench.starts.append(bench.at(-0.1))
     assert judged(bench.job()).verdict is Verdict.DEGRADED
     assert all(f.severity is not Severity.INFO for f in findings(bench.job()).values())
@@ -860,10 +868,10 @@ def test_a_full_heap_that_is_collected_a_third_of_the_time_is_a_warning_after_fo
 
 def quiet(bench: Queues, **window: float) -> Queues:
     """Return a job in which `aggregate` receives records but emits none."""
-    bench.says("Source: orders", records_out=1000.0)
-    bench.says("enrich", records_out=1000.0)
-    bench.says("Sink: deliver", records_in=0.0, records_out=0.0)
-    return bench.says("aggregate", None, None, records_out=0.0, **window)
+    bench.set_metrics("Source: orders", records_out=1000.0)
+    bench.set_metrics("enrich", records_out=1000.0)
+    bench.set_metrics("Sink: deliver", records_in=0.0, records_out=0.0)
+    return bench.set_metrics("aggregate", None, None, records_out=0.0, **window)
 
 
 def test_a_task_whose_watermark_does_not_advance_emits_nothing() -> None:
@@ -878,7 +886,7 @@ def test_a_task_whose_watermark_does_not_advance_emits_nothing() -> None:
 def test_a_job_without_output_is_not_healthy() -> None:
     bench = quiet(Queues(minutes=2))
     for minute in range(2):
-        bench.says("aggregate", minutes=[minute], watermark=1.68e12 + minute * 60_000)
+        bench.set_metrics("aggregate", minutes=[minute], watermark=1.68e12 + minute * 60_000)
     for job in (bench.job(), quiet(Queues(minutes=2)).job()):
         assert judged(job).verdict is Verdict.INCONCLUSIVE
         assert reasons(job)[0].reason.startswith("aggregate received 12 000 records in 1 min 50 s")
@@ -887,9 +895,9 @@ def test_a_job_without_output_is_not_healthy() -> None:
 def test_a_job_in_which_no_record_moves_is_not_healthy() -> None:
     bench = Queues(minutes=2)
     for task, _ in bench.tasks:
-        bench.says(task, records_in=0.0, records_out=0.0)
+        bench.set_metrics(task, records_in=0.0, records_out=0.0)
     assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE
-    bench.says("Source: orders", 0, records_out=1.0)
+    bench.set_metrics("Source: orders", 0, records_out=1.0)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
@@ -916,13 +924,13 @@ def test_an_operator_with_state_in_rocksdb_gets_advice_about_its_memory() -> Non
 def test_tasks_that_wait_in_turn_are_no_finding_without_a_task() -> None:
     bench = Queues(minutes=10)
     for minute in range(10):
-        bench.says("enrich", minute % 4, minutes=[minute], back_pressured=550.0, busy=0.0)
+        bench.set_metrics("enrich", minute % 4, minutes=[minute], back_pressured=550.0, busy=0.0)
     assert findings(bench.job()) == {}
 
 
 def test_back_pressure_that_began_late_has_the_shares_of_its_own_time() -> None:
     bench = Queues(minutes=20)
-    bench.says("enrich", minutes=range(16, 20), back_pressured=900.0, busy=0.0)
+    bench.set_metrics("enrich", minutes=range(16, 20), back_pressured=900.0, busy=0.0)
     assert (
         findings(bench.job())["BP101"].title
         == "1 task is back-pressured up to 90% of the time: enrich"
@@ -932,8 +940,8 @@ def test_back_pressure_that_began_late_has_the_shares_of_its_own_time() -> None:
 def test_a_blocked_sibling_does_not_make_a_subtask_skewed() -> None:
     queues = Queues()
     for task, _ in queues.tasks[:-1]:
-        queues.says(task, busy=50.0, idle=50.0, back_pressured=900.0)
+        queues.set_metrics(task, busy=50.0, idle=50.0, back_pressured=900.0)
     sink = queues.tasks[-1][0]
-    queues.says(sink, busy=980.0, idle=20.0, input_queue=9.0, records_in=6000.0)
-    queues.says(sink, 0, records_in=0.0, bytes_in=0.0)
+    queues.set_metrics(sink, busy=980.0, idle=20.0, input_queue=9.0, records_in=6000.0)
+    queues.set_metrics(sink, 0, records_in=0.0, bytes_in=0.0)
     assert "SK101" not in findings(queues.job())

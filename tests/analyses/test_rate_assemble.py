@@ -61,8 +61,8 @@ def test_user_settings_override_the_input() -> None:
 def test_source_of_the_real_time_mode() -> None:
     by_user = query([progress(0)], real_time=True)
     assert (by_user.real_time, by_user.real_time_from) == (True, "option")
-    nobody = query([progress(0)])
-    assert (nobody.real_time, nobody.real_time_from) == (None, None)
+    unset = query([progress(0)])
+    assert (unset.real_time, unset.real_time_from) == (None, None)
     log = [progress(0), single("spark_incident", "real-time-mode")]
     assert (query(log).real_time, query(log).real_time_from) == (True, "log")
     assert query(log, real_time=False).real_time is False

@@ -289,15 +289,15 @@ def test_a_first_batch_may_take_minutes() -> None:
 # -- other findings of live runs ---------------------------------------------------------------
 
 
-def failed_beside(*others: Any) -> Any:
+def failed_next_to(*others: Any) -> Any:
     """Return the finding about a failed query next to queries with these triggers."""
     query = w.query(HEALTHY[:10], events=(ended("ValueError: no number", 21_000),))
-    beside = tuple(
+    other_queries = tuple(
         replace(w.query(some), id=f"o{n}", name=f"o{n}") for n, some in enumerate(others)
     )
     (finding,) = next(
         outcome
-        for outcome in w.outcomes(w.application(queries=(query, *beside)))
+        for outcome in w.outcomes(w.application(queries=(query, *other_queries)))
         if outcome.code == "RT103"
     ).findings
     return finding
@@ -327,11 +327,11 @@ def test_the_raising_line_stays_when_the_event_log_is_added(sources: tuple[int, 
 
 
 def test_a_failed_query_next_to_running_ones_goes_unnoticed() -> None:
-    finding = failed_beside(HEALTHY)
+    finding = failed_next_to(HEALTHY)
     assert "the application continues without it" in finding.title
     assert "query o0" in finding.explain
-    assert "continues" not in failed_beside(HEALTHY[:8]).title
-    assert "continues" not in failed_beside().title
+    assert "continues" not in failed_next_to(HEALTHY[:8]).title
+    assert "continues" not in failed_next_to().title
 
 
 def staged(**values: Any) -> StageLoad:

@@ -136,12 +136,12 @@ def test_nothing_invisible_passes(text: str) -> None:
 
 
 def test_characters_that_text_must_not_contain_are_escaped() -> None:
-    lone = [0xD800, 0xDFFF]
+    surrogates = [0xD800, 0xDFFF]
     noncharacters = [
         *range(0xFDD0, 0xFDF0),
         *(plane << 16 | last for plane in range(17) for last in (0xFFFE, 0xFFFF)),
     ]
-    for code in (*lone, *noncharacters):
+    for code in (*surrogates, *noncharacters):
         shown = printable(f"a{chr(code)}b")
         assert shown == clean(f"a{chr(code)}b") and shown.isascii()
         assert int(shown[3:-1], 16) == code

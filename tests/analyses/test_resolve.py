@@ -156,7 +156,7 @@ def test_a_taskmanager_in_another_zone_is_aligned_by_transitions(
     ]
 
 
-def test_a_lone_log_is_assumed_to_be_utc_with_a_note(events: Events) -> None:
+def test_a_single_log_is_assumed_to_be_utc_with_a_note(events: Events) -> None:
     frame = events(running("2026-03-01T10:00:03", "1", "Task"))
     assert settle(frame)[Stream(0, None)].clock.known_from == "assumed"
 

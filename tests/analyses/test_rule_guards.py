@@ -289,7 +289,7 @@ def test_no_finding_truncates_its_evidence_without_a_total(rule: Rule) -> None:
 @each_rule
 def test_ranks_have_names(rule: Rule) -> None:
     tree = tree_of(module_of(rule))
-    reckoned = [
+    calculated = [
         ast.unparse(node)
         for node in ast.walk(tree)
         if isinstance(node, ast.BinOp) and "Rank." in ast.unparse(node)
@@ -300,7 +300,7 @@ def test_ranks_have_names(rule: Rule) -> None:
         if isinstance(node, ast.Call)
         for value in literals(keyword_value(node, "rank"))
     ]
-    assert not [*reckoned, *bare], f"without a name of {Rank.__name__}: {[*reckoned, *bare]}"
+    assert not [*calculated, *bare], f"without a name of {Rank.__name__}: {[*calculated, *bare]}"
 
 
 # --- rooms ---------------------------------------------------------------------------------------

@@ -253,12 +253,12 @@ def _processes(*ends: tuple[str, float]) -> tuple[Process, ...]:
     )
 
 
-@pytest.mark.parametrize(("tells_until", "held"), [(5, False), (300, True)])
-def test_a_task_waits_until_its_log_ends(tells_until: float, held: bool) -> None:
+@pytest.mark.parametrize(("logged_until", "held"), [(5, False), (300, True)])
+def test_a_task_waits_until_its_log_ends(logged_until: float, held: bool) -> None:
     stuck = task(1, taskmanager="tm-2", initializing_us=None, running_us=None)
     begun = start(task(0), stuck, held="deployment", running_us=None, expected=2)
     seen = facts(job(begun), last_us=BEGIN + 300 * SECOND)
-    common = replace(seen.common, processes=_processes(("tm-1", 300), ("tm-2", tells_until)))
+    common = replace(seen.common, processes=_processes(("tm-1", 300), ("tm-2", logged_until)))
     assert bool(findings(HELD, replace(seen, common=common))) is held
 
 

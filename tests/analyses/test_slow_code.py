@@ -123,7 +123,7 @@ def test_samples_that_disagree_name_no_cause(kinds: list[str]) -> None:
 def test_stacks_of_a_healthy_or_busy_job_give_no_finding() -> None:
     healthy = with_stacks(Queues().job(), stacks(["external"] * 6))
     assert (findings(healthy), judged(healthy).verdict) == ({}, Verdict.HEALTHY)
-    busy = Queues().says("Sink: deliver", busy=700.0, idle=300.0).job()
+    busy = Queues().set_metrics("Sink: deliver", busy=700.0, idle=300.0).job()
     assert code_of(with_stacks(busy, stacks(["cpu"] * 6))) is None
 
 
@@ -135,7 +135,7 @@ def test_the_threads_of_other_tasks_do_not_count() -> None:
 
 def test_a_task_that_always_waits_needs_no_back_pressured_upstream() -> None:
     """A source and a slow function in one task: no task is before it."""
-    bench = Queues().says("Sink: deliver", busy=1000.0, idle=0.0)
+    bench = Queues().set_metrics("Sink: deliver", busy=1000.0, idle=0.0)
     job = with_stacks(bench.job(), stacks(["external"] * 6, chained=True))
     found = code_of(job)
     assert found is not None and found.cause == "slow-external-call"
@@ -174,8 +174,8 @@ def test_a_single_dump_shows_a_deadlock() -> None:
 
 
 def test_the_thread_of_a_legacy_source_replaces_the_thread_of_its_task() -> None:
-    bench = Queues().says("Source: orders", **WAITS)
-    bench.says("enrich", **WORKS, floating=1.0, exclusive=1.0)
+    bench = Queues().set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", **WORKS, floating=1.0, exclusive=1.0)
     own = stacks(["checkpoint-lock"] * 6, task="enrich")
     legacy = stacks(["sleep"] * 6, task="enrich", legacy=True)
     found = code_of(with_stacks(bench.job(), [*own, *legacy]))
@@ -184,7 +184,7 @@ def test_the_thread_of_a_legacy_source_replaces_the_thread_of_its_task() -> None
 
 def test_the_time_per_record_limits_the_throughput() -> None:
     bench = slow_sink(Queues())
-    bench.says("Sink: deliver", records_in=1000.0)
+    bench.set_metrics("Sink: deliver", records_in=1000.0)
     found = code_of(with_stacks(bench.job(), stacks(["external"] * 6)))
     assert found is not None
     (latency,) = [m for m in found.measurements if m.name == "time-per-record"]

@@ -45,9 +45,11 @@ def store(name: str, *values: float, subtask: int = 0, family: str | None = "sum
 
 
 def busy_job(*stores: StoreMetric, busy: float = 1000.0) -> JobQueues:
-    queues = Queues().says(TASK, busy=busy, idle=1000.0 - busy)
+    queues = Queues().set_metrics(TASK, busy=busy, idle=1000.0 - busy)
     if busy > 900:
-        queues.says("enrich", back_pressured=900.0).says("Source: orders", back_pressured=900.0)
+        queues.set_metrics("enrich", back_pressured=900.0).set_metrics(
+            "Source: orders", back_pressured=900.0
+        )
     return replace(queues.job(), stores=stores)
 
 
@@ -415,8 +417,12 @@ def test_other_sizes_are_not_copies(before: list[float], after: list[float]) -> 
 
 def async_job(in_flight: float, received: float, waits: float = 900.0) -> JobQueues:
     """Return a job whose records wait for asynchronous state in an idle task."""
-    queues = Queues().says(TASK, busy=100.0, idle=900.0, in_flight=in_flight, records_in=received)
-    queues.says("enrich", back_pressured=waits).says("Source: orders", back_pressured=waits)
+    queues = Queues().set_metrics(
+        TASK, busy=100.0, idle=900.0, in_flight=in_flight, records_in=received
+    )
+    queues.set_metrics("enrich", back_pressured=waits).set_metrics(
+        "Source: orders", back_pressured=waits
+    )
     return queues.job()
 
 

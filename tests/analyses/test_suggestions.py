@@ -150,7 +150,7 @@ def test_an_uncertain_answer_names_the_evidence_and_its_command() -> None:
     ]
 
 
-def test_a_consequence_asks_for_its_own_cause_even_if_it_is_certain() -> None:
+def test_a_consequence_requests_evidence_of_its_own_cause_even_if_it_is_certain() -> None:
     subject = {"kind": "taskmanager", "taskmanager": CONTAINER, "host": "worker-1"}
     made = built(found("CP302", "taskmanager-lost", subject=subject))
     commands = {each.check: each.command for each in made.summary.suggestions}
@@ -244,7 +244,7 @@ def test_an_inconclusive_rule_names_its_evidence_unless_it_was_given() -> None:
     assert "JobManager" not in (arguments.rules[0].reason or "")
 
 
-def test_an_unknown_failure_asks_for_evidence() -> None:
+def test_an_unknown_failure_requests_evidence() -> None:
     made = built(found("CP301", None, why=None))
     assert {"jobmanager-log", "exceptions"} <= checks(made)
     spark = built(found("RT103", None, why=None))

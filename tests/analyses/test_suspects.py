@@ -22,10 +22,10 @@ from flowdiag.analyses.queues.root import find_spells
 
 from .queues_workbench import Queues
 
-Said = dict[str, Any]
+Values = dict[str, Any]
 VERSIONS = ("1.9.3", "1.10.3", "1.12.5", "1.14.6", "1.20.5", "2.3.0")
-WAITS: Said = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
-WORKS: Said = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
+WAITS: Values = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
+WORKS: Values = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
 
 
 def as_checkpoints_sees_it(job: JobQueues) -> JobFacts:
@@ -42,51 +42,51 @@ def both(bench: Queues) -> tuple[NamedCulprit | None, NamedCulprit | None]:
 
 
 def hot_key(bench: Queues) -> tuple[Suspect, str]:
-    bench.says("Source: orders", **WAITS)
-    bench.says("enrich", 2, **WORKS, records_in=9000.0)
+    bench.set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", 2, **WORKS, records_in=9000.0)
     return Suspect("enrich", 2), "data-skew"
 
 
 def large_records(bench: Queues) -> tuple[Suspect, str]:
-    bench.says("Source: orders", **WAITS)
-    bench.says("enrich", bytes_in=50_000.0)
-    bench.says("enrich", 2, **WORKS, bytes_in=4_000_000.0)
+    bench.set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", bytes_in=50_000.0)
+    bench.set_metrics("enrich", 2, **WORKS, bytes_in=4_000_000.0)
     return Suspect("enrich", 2), "data-skew"
 
 
 def hang(bench: Queues) -> tuple[Suspect, str]:
-    bench.says("Source: orders", **WAITS)
-    bench.says("enrich", 1, **WORKS, records_in=0.0)
+    bench.set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", 1, **WORKS, records_in=0.0)
     return Suspect("enrich", 1), "task-hangs"
 
 
 def slow_sink(bench: Queues) -> tuple[Suspect, str]:
     for task in ("Source: orders", "enrich", "aggregate"):
-        bench.says(task, **WAITS)
-    bench.says("Sink: deliver", **WORKS)
+        bench.set_metrics(task, **WAITS)
+    bench.set_metrics("Sink: deliver", **WORKS)
     return Suspect("Sink: deliver"), "slow-operator"
 
 
 def most_of_a_task(bench: Queues) -> tuple[Suspect, str]:
     for task in ("Source: orders", "enrich"):
-        bench.says(task, **WAITS)
+        bench.set_metrics(task, **WAITS)
     for index in range(5):
-        bench.says("aggregate", index, **WORKS)
+        bench.set_metrics("aggregate", index, **WORKS)
     return Suspect("aggregate"), "slow-operator"
 
 
 def hot_key_in_a_busy_task(bench: Queues) -> tuple[Suspect, str]:
-    bench.says("Source: orders", **WAITS)
-    bench.says("enrich", **WORKS)
-    bench.says("enrich", 3, records_in=9000.0)
+    bench.set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", **WORKS)
+    bench.set_metrics("enrich", 3, records_in=9000.0)
     return Suspect("enrich", 3), "data-skew"
 
 
 def one_subtask_keeps_up_better(bench: Queues) -> tuple[Suspect, str]:
     """Return a task in which one subtask holds a resource, such as a connection, that the others wait for."""
-    bench.says("Source: orders", **WAITS)
-    bench.says("enrich", **WORKS)
-    bench.says("enrich", 3, busy=800.0, idle=200.0, in_pool=0.8, records_in=9000.0)
+    bench.set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", **WORKS)
+    bench.set_metrics("enrich", 3, busy=800.0, idle=200.0, in_pool=0.8, records_in=9000.0)
     return Suspect("enrich"), "slow-operator"
 
 
@@ -124,13 +124,13 @@ def test_both_topics_agree_for_any_load(seed: int) -> None:
     bench = Queues(version=draw.choice(VERSIONS), managers=draw.randint(1, 4))
     first = draw.randrange(1, len(bench.tasks))
     for task, size in bench.tasks[:first]:
-        bench.says(task, **WAITS)
+        bench.set_metrics(task, **WAITS)
         if draw.random() < 0.3 and not task.startswith("Source"):
-            bench.says(task, draw.randrange(size), busy=900.0, back_pressured=50.0)
+            bench.set_metrics(task, draw.randrange(size), busy=900.0, back_pressured=50.0)
     task, size = bench.tasks[first]
     for index in draw.sample(range(size), draw.randint(1, size)):
         records = draw.choice([0.0, 200.0, 1000.0, 9000.0])
-        bench.says(task, index, **WORKS, records_in=records)
+        bench.set_metrics(task, index, **WORKS, records_in=records)
     by_checkpoints, by_queues = both(bench)
     if by_checkpoints is not None and by_queues is not None:
         assert (by_checkpoints.suspect, by_checkpoints.cause) == (

@@ -90,7 +90,7 @@ def test_unknown_keys_of_a_subject_are_absent() -> None:
     }
 
 
-def test_a_lone_surrogate_does_not_break_the_document() -> None:
+def test_a_single_surrogate_does_not_break_the_document() -> None:
     report = reports.build(reports.job_facts(is_failing=False, name="or\udc80ders"))
     assert "or\\udc80ders" in json.loads(encode(report))["data"]["jobs"][0]["name"]
 

@@ -102,7 +102,7 @@ def test_rules_are_grouped_by_command_and_found_by_cause(
     assert "kafka-timeout" in capsys.readouterr().err
 
 
-def test_explain_knows_causes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_describes_causes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "kafka-timeout"]) == 0
     printed = capsys.readouterr().out
     assert "means    Kafka does not respond in time or is unreachable" in printed
@@ -114,8 +114,8 @@ def test_explain_knows_causes(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_a_page_opens_with_lines_to_act_on(rule: Rule) -> None:
-    head, blank, *lines = rule_page(rule).splitlines()
+    head, second, *lines = rule_page(rule).splitlines()
     opening = lines[: lines.index("")]
-    assert (head, blank) == (f"{rule.code} {rule.name}", "")
+    assert (head, second) == (f"{rule.code} {rule.name}", "")
     assert 3 <= len(opening) <= 5 and opening[0] == f"means    {rule.title}"
     assert any(line.startswith("do       ") for line in opening)

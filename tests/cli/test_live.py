@@ -156,7 +156,7 @@ def test_an_unknown_server_is_an_error(reply: Reply, message: str, hint: str) ->
     ):
         asyncio.run(detect(f"{server.url}/a/b/c/d/e/f", Access()))
     assert message in caught.value.message and hint in str(caught.value.hint)
-    assert len(server.asked) <= 12
+    assert len(server.requests) <= 12
 
 
 # -- once ----------------------------------------------------------------------------------------

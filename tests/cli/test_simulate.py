@@ -287,14 +287,14 @@ def test_a_report_that_cannot_be_simulated(
 def test_invalid_settings_of_a_report_count_as_defaults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def odd(document: dict[str, Any]) -> None:
+    def with_invalid_settings(document: dict[str, Any]) -> None:
         settings = document["data"]["applications"][0]["settings"]
         settings["spark.streaming.receiver.maxRate"] = "0"  # no limit
         settings["spark.streaming.backpressure.pid.integral"] = "nan"
         settings["spark.streaming.concurrentJobs"] = "many"
 
     path = tmp_path / "report.json"
-    path.write_bytes(report_of(Settings(interval_ms=1000), RISING, COSTS, odd))
+    path.write_bytes(report_of(Settings(interval_ms=1000), RISING, COSTS, with_invalid_settings))
     (outcome,) = simulated(path, capsys=capsys)["outcomes"]
     assert outcome["settings"]["max_rate"] is None
     assert outcome["settings"]["gains"]["integral"] == 0.2

@@ -40,7 +40,7 @@ _TEXTS: Final = (
     "\x1b]8;;http://x\x07", "\x08\x08\x08", "\r", "\v\f\x1c\x1d\x1e", "%s%n{}", "${jndi:ldap://x}", "\\u0000",
     "<script>", "]]>", "::error::", "=1+1", "\t", "\\", '"', "'", "`", "|", "!", "\ud7ff", "null", "None",
 )  # fmt: skip
-_ODD_BYTES: Final = (
+_BINARY: Final = (
     b"\0", b"\0" * 600, b"\xff", b"\xfe\xff", b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
     b"\x80", b"\xf0\x9f", b"\x1a", b"\x1f\x8b", b"PK\x03\x04",
 )  # fmt: skip
@@ -153,8 +153,8 @@ def _other_word(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
 
 def _insert(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
     at = _place(data, chance)
-    odd = chance.choice((*_NUMBERS, *_ODD_BYTES, *(text.encode() for text in _TEXTS)))
-    return data[:at] + odd + data[at:]
+    inserted = chance.choice((*_NUMBERS, *_BINARY, *(text.encode() for text in _TEXTS)))
+    return data[:at] + inserted + data[at:]
 
 
 def _long(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:

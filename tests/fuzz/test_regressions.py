@@ -112,13 +112,13 @@ def test_a_slow_reader_is_detected(tmp_path: Path) -> None:
 
 
 def test_rows_that_depend_on_the_split_are_detected(tmp_path: Path) -> None:
-    def odd(stream: object, task: splitting._Task) -> list[object]:
+    def split_dependent(stream: object, task: splitting._Task) -> list[object]:
         row = {"source": task.split.source.index, "offset": task.split.start, "event": "known"}
         task.rows.add(row)
         task.tally.bytes = task.split.source.size
         return []
 
-    assert planted(odd, tmp_path / "x.log", LOG) == "other rows when split, log"
+    assert planted(split_dependent, tmp_path / "x.log", LOG) == "other rows when split, log"
 
 
 def test_a_fault_is_kept_once_and_minimised(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_slow_response_times_out() -> None:
         failed = ask(server.url, timeout_s=0.1)
         # A busy host may notice late.
         assert re.fullmatch(r"the response was incomplete after \d+(\.\d+)? s", failed.why)
-        assert len(server.asked) == clients.ATTEMPTS
+        assert len(server.requests) == clients.ATTEMPTS
     assert time.monotonic() - begun < 5
 
 
@@ -114,7 +114,7 @@ def test_an_endless_response_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(clients, "MAX_ANSWER_BYTES", 1 << 20)
     with answering(Reply(stream=floods)) as server:
         assert ask(server.url).why == "the response is larger than 1 MiB"
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 def test_a_decompression_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_a_tick_stops_at_the_memory_limit(tmp_path: Path, monkeypatch: pytest.Mo
     with serving(RecordedFlink()) as server:
         outcome = collect(server.url, tmp_path / "c")
     assert any("reached the memory limit" in warning for warning in outcome.warnings)
-    assert len(server.asked) < 12 and "/jobs/overview" in answered(tmp_path / "c")
+    assert len(server.requests) < 12 and "/jobs/overview" in answered(tmp_path / "c")
 
 
 def test_implausible_parallelism_costs_no_memory(
@@ -260,7 +260,7 @@ def test_a_server_that_dies_in_a_tick_gets_no_more_requests(tmp_path: Path) -> N
         outcome = collect(server.url, tmp_path / "c")
         # Requests in flight at the same time all fail, each after all retries.
         most = (watching.MAX_CONSECUTIVE_FAILURES + clients.CONCURRENCY) * clients.ATTEMPTS
-        assert len(server.asked) <= 14 + most
+        assert len(server.requests) <= 14 + most
     assert len(answered(tmp_path / "c")) >= 5 and outcome.ticks == 1
     assert any("skipped" in warning for warning in outcome.warnings)
 
@@ -268,7 +268,7 @@ def test_a_server_that_dies_in_a_tick_gets_no_more_requests(tmp_path: Path) -> N
 def mutated(value: Any, chance: random.Random) -> Any:
     """Replace some values by values of another type."""
     if chance.random() < 0.05:
-        odd: list[Any] = [
+        values: list[Any] = [
             None,
             -1,
             1e300,
@@ -283,7 +283,7 @@ def mutated(value: Any, chance: random.Random) -> Any:
             True,
             "x" * 3000,
         ]
-        return chance.choice(odd)
+        return chance.choice(values)
     if isinstance(value, dict):
         return {key: mutated(item, chance) for key, item in value.items()}
     if isinstance(value, list):
@@ -341,7 +341,7 @@ def test_credentials_reach_no_other_host(access: dict[str, str]) -> None:
     ):
         failed = ask(server.url, **access)
         assert failed.why.startswith(f"redirects to another host, {other.url}")
-        assert other.asked == []
+        assert other.requests == []
         assert ask(server.url) == {}
         assert "Authorization" not in other.headers[-1]
 
@@ -353,7 +353,7 @@ def test_a_redirect_to_another_scheme_is_not_followed(scheme: str) -> None:
             ask(server.url).why
             == f"redirects to a {scheme.partition(':')[0]}: URL, which flowdiag does not follow"
         )
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_denied_access(status: int, why: str, tmp_path: Path) -> None:
         with pytest.raises(FlowdiagError, match=why) as caught:
             collect(server.url, tmp_path / "c")
         assert caught.value.hint is not None and "--token-file" in caught.value.hint
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_an_untrusted_certificate(tmp_path: Path) -> None:
 def test_404_is_not_a_failure() -> None:
     with serving(lambda path, query: NOT_FOUND) as server:
         assert ask(server.url).status == 404
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("kind", ["spark", "prometheus"])

@@ -40,7 +40,7 @@ LAYOUTS = (
 NAMES = st.text(
     alphabet=st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=60
 ).map(str.strip)
-ODD_NAMES = st.sampled_from(
+UNUSUAL_NAMES = st.sampled_from(
     [
         "Source: Custom Source -> (Map, Sink: Print to Std. Out)",
         "Sink: db.t[3] -> 'x' (1/2) -> Filter (3/4)",
@@ -168,7 +168,7 @@ def task_state(line: str, begin: int | None = None) -> Recognized:
 
 
 @settings(max_examples=80, deadline=None)
-@given(NAMES | ODD_NAMES, st.integers(1, 500), st.integers(0, 30), HEX, HEX)
+@given(NAMES | UNUSUAL_NAMES, st.integers(1, 500), st.integers(0, 30), HEX, HEX)
 def test_task_names_contain_any_characters(
     name: str, n: int, attempt: int, graph: str, vertex: str
 ) -> None:

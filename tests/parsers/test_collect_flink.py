@@ -106,22 +106,22 @@ def test_a_tick_needs_the_documented_number_of_requests(tmp_path: Path) -> None:
     per_subtask = len({name.partition(".")[2] for name in _metric_ids(server)})
     assert per_subtask >= 12
     vertices = len(job["vertices"])
-    batches = sum("/vertices/" in path and "get=" in path for path in server.asked) / 4
+    batches = sum("/vertices/" in path and "get=" in path for path in server.requests) / 4
     stated = requests_per_tick(vertices=vertices, taskmanagers=3, batches=int(batches))
     ticks = [entry for entry in manifest(tmp_path / "c") if entry["what"] == "tick"]
     assert all(entry["requests"] <= stated + CHECKPOINTS_PER_TICK * vertices for entry in ticks[1:])
-    assert max(len(path) for path in server.asked) < 2048
+    assert max(len(path) for path in server.requests) < 2048
     assert server.most_at_once <= 4
-    assert not [path for path in server.asked if "agg=" in path]
+    assert not [path for path in server.requests if "agg=" in path]
     assert sum(entry["requests"] for entry in ticks) + 1 == len(
-        server.asked
+        server.requests
     )  # and the first contact
 
 
 def _metric_ids(server: FakeServer) -> set[str]:
     return {
         name
-        for path in server.asked
+        for path in server.requests
         if "/vertices/" in path and "?get=" in path
         for name in path.partition("?get=")[2].split(",")
     }
@@ -307,7 +307,7 @@ def test_one_clear_message(tmp_path: Path, reply: Reply, words: str, hint: str) 
         collect(server.url, tmp_path / "c", Access(timeout_s=0.2))
     assert words in caught.value.message
     assert caught.value.hint is not None and hint in caught.value.hint
-    assert len(server.asked) <= 6
+    assert len(server.requests) <= 6
 
 
 def test_connection_refused(tmp_path: Path) -> None:
@@ -344,13 +344,13 @@ def test_a_redirect_to_the_leader_gets_no_credentials(tmp_path: Path) -> None:
 
         with serving(respond) as standby:
             collect(standby.url, tmp_path / "c", ticks=1)
-            assert len(standby.asked) == 1 and len(leader.asked) > 10
-            leader.asked.clear()
+            assert len(standby.requests) == 1 and len(leader.requests) > 10
+            leader.requests.clear()
             with pytest.raises(FlowdiagError, match=f"another host, {leader.url}") as caught:
                 collect(standby.url, tmp_path / "d", Access(token="secret"), ticks=1)
             assert caught.value.hint is not None and f"if {leader.url}" in caught.value.hint
             assert standby.headers[-1]["Authorization"] == "Bearer secret"
-            assert leader.asked == []
+            assert leader.requests == []
 
 
 def test_a_dead_cluster_leaves_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,12 @@ def test_collect_waits_for_a_driver_that_is_starting(page: str, tmp_path: Path) 
     messages: list[str] = []
     with serving(respond) as server:
         outcome = collect_from_spark(
-            server.url, tmp_path / "c", 1, say=messages.append, start_s=20.0, start_pause_s=0.01
+            server.url,
+            tmp_path / "c",
+            1,
+            progress=messages.append,
+            start_s=20.0,
+            start_pause_s=0.01,
         )
     assert outcome.ticks == 1
     assert not refusals
@@ -131,7 +136,7 @@ def test_collect_waits_for_a_driver_that_is_starting(page: str, tmp_path: Path) 
     with serving(lambda path, query: Reply(status=403)) as server:
         with pytest.raises(FlowdiagError, match="denies access"):
             collect_from_spark(server.url, tmp_path / "e", 1, start_s=20.0)
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 # -- Prometheus ------------------------------------------------------------------------------
@@ -141,13 +146,13 @@ def test_history_matches_the_scrapes(tmp_path: Path) -> None:
     with serving(FakePrometheus()) as server:
         outcome = collect_history(server.url, tmp_path / "c", job="ord*")
         assert outcome.why == "the time span is complete" and not outcome.warnings
-        requests = len(server.asked)
+        requests = len(server.requests)
         # A window has at most 10 000 steps and an hour; two windows, one request per metric and window.
-        queries = [path for path in server.asked if "query_range" in path]
+        queries = [path for path in server.requests if "query_range" in path]
         assert len(queries) == len(set(queries)) < 2 * 75
-        assert max(map(len, server.asked)) < 1024
+        assert max(map(len, server.requests)) < 1024
         again = collect_history(server.url, tmp_path / "c", job="ord*")
-        assert again.why == "everything is already stored" and len(server.asked) == requests + 1
+        assert again.why == "everything is already stored" and len(server.requests) == requests + 1
     heap = [
         row for row in metrics_of(tmp_path / "c") if row["metric"]["name"].endswith("Heap.Used")
     ]

@@ -42,7 +42,7 @@ def test_task_round_trip(name: str, parallelism: int, data: st.DataObject) -> No
         ("", TaskName("")),
     ],
 )
-def test_odd_tasks(text: str, task: TaskName) -> None:
+def test_unusual_task_names(text: str, task: TaskName) -> None:
     assert parse_task(text) == task
 
 

@@ -151,7 +151,7 @@ def test_states_of_the_newer_spark_operator(state: str, released: bool) -> None:
 
 
 @pytest.mark.parametrize("key", ["\N{SUPERSCRIPT TWO}", "7" * 5000])
-def test_a_history_with_odd_keys_is_read_without_them(key: str) -> None:
+def test_a_history_with_malformed_keys_is_read_without_them(key: str) -> None:
     failed = {"currentStateSummary": "Failed", "message": "why"}
     status = {"currentState": {}, "stateTransitionHistory": {"1": failed, key: {}}}
     assert [each.reason for each in read(BILLING | {"status": status})] == ["DriverFailed"]

@@ -297,7 +297,7 @@ def test_quoted_lines_are_not_records(parser: Parser, text: str) -> None:
         line(line(TRIGGER).rstrip(), "com.acme.Launcher"),
     ],
 )
-def test_odd_layouts_are_recognised_by_the_message(parser: Parser, text: str) -> None:
+def test_nonstandard_layouts_are_recognized_by_the_message(parser: Parser, text: str) -> None:
     row = parser.one(text)
     assert (row["event"], row["checkpoint"]) == ("checkpoint_triggered", 224)
     if STAMP in text:
@@ -305,7 +305,7 @@ def test_odd_layouts_are_recognised_by_the_message(parser: Parser, text: str) ->
 
 
 # Nonstandard layouts; the text before the message must not matter.
-ODD = (
+NONSTANDARD = (
     "{t} {L} {l} > {m}",
     "{t} {L} {l} => {m}",
     "{t}|{L}|{l}|{m}",
@@ -354,7 +354,7 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("layout", ODD)
+@pytest.mark.parametrize("layout", NONSTANDARD)
 def test_unknown_layouts(parser: Parser, layout: str) -> None:
     for logger, message, event in (
         (COORDINATOR, TRIGGER, "checkpoint_triggered"),

@@ -816,7 +816,7 @@ def test_an_archive_with_too_many_responses_is_rejected(monkeypatch: pytest.Monk
         rows_of_bytes(archive(("/jobs/overview", {}), ("/jobs/overview", {})))
 
 
-def test_byte_order_mark_and_odd_numbers() -> None:
+def test_byte_order_mark_and_unusual_numbers() -> None:
     text = "\ufeff" + json.dumps(checkpoint(state_size=float("nan"), end_to_end_duration="NaN"))
     row = only(rows_of_bytes(text.encode(), ""), "checkpoint_status")
     assert row["bytes"] is None and row["duration_ms"] is None

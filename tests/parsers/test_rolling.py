@@ -57,10 +57,10 @@ def test_other_names_are_unchanged(name: str) -> None:
 
 
 def test_numbers_count_only_next_to_the_unnumbered_name() -> None:
-    beside = {"a/x", "a/x.1", "a/y.log", "a/y.2.log"}
-    assert group_of("a/x.1", beside) == "a/x"
-    assert group_of("a/y.2.log", beside) == "a/y.log"
-    assert group_of("b/x.1", beside) == "b/x.1"
+    siblings = {"a/x", "a/x.1", "a/y.log", "a/y.2.log"}
+    assert group_of("a/x.1", siblings) == "a/x"
+    assert group_of("a/y.2.log", siblings) == "a/y.log"
+    assert group_of("b/x.1", siblings) == "b/x.1"
 
 
 @given(st.text(alphabet="ab.log-_0123/19", max_size=60))

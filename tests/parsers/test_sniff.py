@@ -266,7 +266,7 @@ def test_flinks_messages_make_anything_a_log(start: str) -> None:
     assert judge(start + (LOGS["message first"] + "\n") * 3).kind == "log"
 
 
-def test_a_message_late_in_an_odd_text_is_found() -> None:
+def test_a_message_late_in_an_unknown_text_is_found() -> None:
     words = "lorem ipsum dolor sit amet\n" * 20_000
     assert judge(words).kind == "not-read"
     assert judge(words + MESSAGE + "\n" + words).kind == "log"

@@ -532,8 +532,8 @@ def test_copied_members_keep_their_folders_under_safe_names(tmp_path: Path) -> N
     assert set(copies) == set(names) and len(set(copies.values())) == len(names)
     private = {copy.parents[1] for copy in copies.values()}
     assert len(private) == 1 and private.pop().name.startswith("flowdiag-")
-    beside = [name for name in names if copies[name].parent == copies["rest/a.log"].parent]
-    assert beside == ["rest/a.log", "rest/b c.log", "rest/-a.log"]
+    siblings = [name for name in names if copies[name].parent == copies["rest/a.log"].parent]
+    assert siblings == ["rest/a.log", "rest/b c.log", "rest/-a.log"]
     kept = [name for name in names if copies[name].name == "a.log"]
     assert kept == ["a.log", "rest/a.log", "../a.log", "x/rest/a.log"]
     other = Path(only(make_tar(tmp_path / "y.tar", {"rest/a.log": LOG})).path)

@@ -91,8 +91,8 @@ def test_java_flight_recorder_counts_waits_and_names_locks(tmp_path: Path) -> No
         (row["thread"], row["fields"]["kind"]): row["fields"]
         for row in profile_rows(flight_samples(body), "x")
     }
-    asks = found["enrich (1/4)#0", "external"]
-    assert asks["frame"].startswith("Jfr.ask(") and int(asks["samples"]) >= 2
+    calls = found["enrich (1/4)#0", "external"]
+    assert calls["frame"].startswith("Jfr.ask(") and int(calls["samples"]) >= 2
     waits = found["convert (1/2)#0", "lock"]
     assert waits["owner"] == "convert (2/2)#0" and waits["lock"] == "java.lang.Object"
     (source,) = discover([str(DATA / "flight-recording.json")]).sources

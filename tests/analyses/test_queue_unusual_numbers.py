@@ -38,7 +38,7 @@ VERSIONS = ("1.4.2", "1.8.0", "1.9.3", "1.12.5", "1.20.5", "2.3.0")
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_odd_numbers(seed: int) -> None:
+def test_unusual_numbers(seed: int) -> None:
     draw = random.Random(seed)
     sizes = [draw.randint(1, 5) for _ in range(draw.randint(1, 4))]
     tasks = tuple((f"{'' if n else 'Source: '}t{n}", size) for n, size in enumerate(sizes))
@@ -62,7 +62,7 @@ def test_odd_numbers(seed: int) -> None:
                 bench.absent.add((task, index))
             for minute in range(bench.minutes):
                 values = {name: draw.choice(VALUES) for name in GAUGES if draw.random() < 0.5}
-                bench.says(task, index, [minute], **values)
+                bench.set_metrics(task, index, [minute], **values)
     job = bench.job()
     # A partition of the source may be hot; otherwise the source is never accused.
     accused = {c.subject.task for c in judged(job).culprits if c.cause != "hot-partition"}
