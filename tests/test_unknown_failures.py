@@ -653,6 +653,18 @@ def test_a_prefix_of_all_lines_is_no_part_of_a_trace(name: str, tmp_path: Path) 
     assert (row["local_us"] is not None) is (name in ("syslog", "CI", "Airflow"))
 
 
+@pytest.mark.parametrize(
+    ("line", "is_failure"),
+    [("|java.lang.OutOfMemoryError |search |1    |", False), ("java.lang.OutOfMemoryError", True)],
+)
+def test_a_cell_of_printed_rows_is_no_failure_of_the_process(
+    line: str, is_failure: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "paste").write_text(f"2024-07-08T12:30:01Z {line}\n")
+    found = parse_on_driver(plan_splits(discover([str(tmp_path / "paste")]).sources))
+    assert ("out-of-memory" in found.column("template").to_pylist()) is is_failure
+
+
 def test_numbers_before_tabs_that_do_not_count_lines_count_exceptions(tmp_path: Path) -> None:
     rows = rows_of(
         "4\ta.b.CException: x\n9\ta.b.DException: y\n12\ta.b.EException: z\n", tmp_path / "paste"
