@@ -655,7 +655,10 @@ def test_a_prefix_of_all_lines_is_no_part_of_a_trace(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("line", "is_failure"),
-    [("|java.lang.OutOfMemoryError |search |1    |", False), ("java.lang.OutOfMemoryError", True)],
+    [
+        ("|java.lang.OutOfMemoryError |search |1    |", False),
+        ("Caused by: java.lang.OutOfMemoryError", True),
+    ],
 )
 def test_a_cell_of_printed_rows_is_no_failure_of_the_process(
     line: str, is_failure: bool, tmp_path: Path
