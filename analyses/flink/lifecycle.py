@@ -183,8 +183,8 @@ def _sum_expression(term: str, numbers: Sequence[int]) -> str:
     return f"({' + '.join(f'coalesce({each}, 0)' for each in terms)})"
 
 
-# A counter that falls has restarted at zero.
-_INCREASE: Final = """sum(IF(last_{0} IS NULL, NULL, greatest(last_{0} - first_{0}, 0) + CASE
+# A counter that falls has restarted at zero. A single sample shows no increase.
+_INCREASE: Final = """sum(IF(last_{0} IS NULL OR (before_{0} IS NULL AND n_{0} = 1), NULL, greatest(last_{0} - first_{0}, 0) + CASE
     WHEN before_{0} IS NULL THEN 0 WHEN first_{0} >= before_{0} THEN first_{0} - before_{0}
     ELSE first_{0} END))"""
 

@@ -246,7 +246,7 @@ def test_start_times_distinguish_jobs_with_equal_tasks(
 
 @pytest.mark.spark
 def test_counters_that_restart_count_from_zero(events: Events) -> None:
-    def sample(minute: int, first: float, last: float) -> dict[str, Any]:
+    def sample(minute: int, first: float, last: float, count: int = 2) -> dict[str, Any]:
         return {
             "event": "metric",
             "utc_us": minute * 60_000_000,
@@ -255,7 +255,7 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
             "taskmanager": "tm",
             "metric": {
                 "name": "numRecordsIn", "kind": "counter", "scope": "task", "operator": None,
-                "count": 2, "first": first, "last": last, "min": first, "max": last,
+                "count": count, "first": first, "last": last, "min": first, "max": last,
                 "sum": first + last,
             },
         }  # fmt: skip
@@ -264,6 +264,9 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
     settled = frame.selectExpr("*", "utc_us AS time_us", "'c' AS cluster")
     (row,) = rows_of(lifecycle.loads(settled, None).frame())
     assert row["records_in"] == 60 + 40 + 60 + 10 + 20
+    alone = events(sample(0, 100, 100, 1)).selectExpr("*", "utc_us AS time_us", "'c' AS cluster")
+    (row,) = rows_of(lifecycle.loads(alone, None).frame())
+    assert row["records_in"] is None
 
 
 def test_jobs_of_one_name_keep_their_loads_apart(events: Events) -> None:

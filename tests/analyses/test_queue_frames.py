@@ -66,6 +66,16 @@ def test_every_requested_metric_is_known() -> None:
     assert set(known_metrics()) >= METRICS
 
 
+def test_a_single_sample_shows_no_increase(spark: SparkSession) -> None:
+    """The counter of a busy subtask in a single response does not show that it receives no records."""
+    (alone,) = windows_of(spark, [sample("numRecordsIn", 10.0, 100.0)])
+    assert alone["records_in"] is None
+    first, second = windows_of(
+        spark, [sample("numRecordsIn", 10.0, 100.0), sample("numRecordsIn", 11.0, 100.0)]
+    )
+    assert (first["records_in"], second["records_in"]) == (None, 0.0)
+
+
 def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
     rows = [
         sample("busyTimeMsPerSecond", 10.0, 1000.0, n=3),

@@ -20,8 +20,9 @@ WITH rows AS (
   SELECT subject, coalesce(time_us DIV {width_us}, 0) AS window, name,
     CASE name {task_keys} END AS key,
     sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high, max_by(last, time_us) AS latest,
-    sum(greatest(last - first, 0) + CASE
-      WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first END) AS increase,
+    -- A single sample shows no increase.
+    sum(IF(before IS NULL AND n = 1, NULL, greatest(last - first, 0) + CASE
+      WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first END)) AS increase,
     count_if(first < before OR last < first) AS resets,
     min(time_us) AS first_us,
     max(time_us + coalesce(duration_ms, 0) * 1000) AS last_us, min(place) AS place
