@@ -2,7 +2,8 @@
 
 The checks are the mechanical part of the style standard: words and phrases that have a plainer equivalent,
 sentences that open with a free relative ("What was read is …"), and sentences of more than 30 words. They
-cover docstrings, comments, string literals of the product, Markdown, and the data files.
+cover docstrings, comments, string literals of the product, Markdown, and the data files. The names that a
+module defines must not contain such words either.
 
 A line that has to quote one of these words carries the comment `english: quoted`.
 """
@@ -74,6 +75,30 @@ WORDS: Final[dict[str, str]] = {
 _WORDS: Final = [
     (re.compile(rf"(?<![\w-])(?:{w})(?![\w-])", re.IGNORECASE), use) for w, use in WORDS.items()
 ]
+# Words of identifiers: functions, classes, parameters, variables and modules.
+NAMES: Final[dict[str, str]] = {
+    r"told|tells?|says?|said|spoken|speaks": "text, values, reports",
+    r"wanted|ask(?:s|ed|ing)": "required, expected, requested, selected",
+    r"usual": "typical, median, expected",
+    r"lacking": "missing",
+    r"standstill": "stall",
+    r"mend(?:s|ed|ing)?": "fix, repair",
+    r"besides?": "next_to, siblings",
+    r"blanks?": "empty, space",
+    r"reckon(?:s|ed|ing)?": "calculate",
+    r"dear(?:est)?": "expensive, slowest",
+    r"knows?|meant": "has, expected",
+    r"odd|lone": "unusual, malformed, single",
+    r"whom|whence|whoever|nobody|somebody": "name the person, process or origin",
+    r"anew|vain|forthwith|thereof|therein|whereof|wherein": "plain words",
+}
+NAMES_ALLOWED: Final = {
+    "tell": "a method of Python's files",
+    "usual": "an option of rule CP106",
+    "odd": "the opposite of even",
+}
+_NAMES: Final = [(re.compile(words), use) for words, use in NAMES.items()]
+_NAME_PART: Final = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 _RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^?]*$", re.DOTALL)
 _SENTENCE: Final = re.compile(
     r"(?<=[.!?])[)\"'”*]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
@@ -149,6 +174,35 @@ def docstring_nodes(tree: ast.AST) -> list[ast.Constant]:
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 found.append(value)
     return found
+
+
+def defined_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the names that a module defines, with their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+            case ast.alias(asname=str(name)):
+                yield node.lineno, name
+
+
+def name_problems(path: Path) -> Iterator[Problem]:
+    """Yield the names of a module and of its definitions that contain a banned word."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for line, name in ((1, path.stem), *defined_names(tree)):
+        if name in NAMES_ALLOWED:
+            continue
+        for part in _NAME_PART.split(name):
+            for pattern, use in _NAMES:
+                if pattern.fullmatch(part.lower()):
+                    shown = str(path.relative_to(ROOT))
+                    yield Problem(shown, line, f"{part!r} in the name {name!r}: write {use}")
 
 
 _SECTION: Final = re.compile(r"^\s*(?:Args|Returns|Raises|Yields):\s*$", re.MULTILINE)
@@ -284,8 +338,10 @@ def texts(paths: Iterable[str] = ()) -> Iterator[Text]:
 
 
 def problems(paths: Iterable[str] = ()) -> list[Problem]:
-    """List the wording problems in everything under these paths."""
-    return [problem for piece in texts(paths) for problem in problems_in(piece)]
+    """List the wording problems in all texts and names under these paths."""
+    found = [problem for piece in texts(paths) for problem in problems_in(piece)]
+    modules = (path for path in files(paths) if path.suffix == ".py")
+    return found + [problem for path in modules for problem in name_problems(path)]
 
 
 def proselint(paths: Iterable[str] = ()) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,42 @@ def test_python_text_is_checked_in_docstrings_comments_and_messages(
         for problem in problems_in(piece)
     ]
     assert sorted(lines) == [1, 4, 5, 5]
+
+
+def test_names_contain_no_banned_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(english, "ROOT", tmp_path)
+    module = tmp_path / "standstill.py"
+    module.write_text(
+        "def told_apart(asked):\n    usual = asked.said\n    return usual\n\n\n"
+        "class WhatSheSaid:\n    _BLANKS = {}\n    fine: tuple[int, ...] = (1,)\n\n\n"
+        "async def seek(whence, *besides, **knows):\n    self.lone_wanted = 1\n    tell = 2\n"
+        "from json import loads as unsaid, dumps as says\n"
+    )
+    found = [(problem.line, problem.what.split()[0]) for problem in english.name_problems(module)]
+    assert sorted(found) == [
+        (1, "'asked'"),
+        (1, "'standstill'"),
+        (1, "'told'"),
+        (6, "'Said'"),
+        (7, "'BLANKS'"),
+        (11, "'besides'"),
+        (11, "'knows'"),
+        (11, "'whence'"),
+        (12, "'lone'"),
+        (12, "'wanted'"),
+        (14, "'says'"),
+    ]
+
+
+def test_few_names_are_allowed_and_each_occurs() -> None:
+    assert len(english.NAMES_ALLOWED) <= 5
+    defined = {
+        name
+        for path in english.files(english.PRODUCT)
+        if path.suffix == ".py"
+        for _, name in english.defined_names(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert english.NAMES_ALLOWED.keys() <= defined
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,7 @@ def test_a_task_after_the_source_assigns_the_watermarks() -> None:
     for index in range(2):
         bench.output(ORDERS, index, never).input(assigner, index, never)
     bench.output(assigner, 1, stopped)
-    bench.queues.says(assigner, 1, records_out=0.0)
+    bench.queues.set_metrics(assigner, 1, records_out=0.0)
     finding = bench.found()
     assert finding.cause == "stuck-watermark"
     assert (finding.subject.task, finding.subject.subtask_index) == (assigner, 1)

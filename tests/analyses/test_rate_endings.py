@@ -364,11 +364,15 @@ def test_python_code_takes_the_time_of_tasks(stage: StageLoad, codes: list[str])
 
 
 @pytest.mark.parametrize("interval", [None, 2_000])
-@pytest.mark.parametrize(("asking", "codes"), [(2_490, ["RT410"]), (300, [])])
+@pytest.mark.parametrize(("latest_offset_ms", "codes"), [(2_490, ["RT410"]), (300, [])])
 def test_a_slow_source_needs_no_interval(
-    interval: int | None, asking: int, codes: list[str]
+    interval: int | None, latest_offset_ms: int, codes: list[str]
 ) -> None:
-    durations = {"latestOffset": asking, "addBatch": 2_900 - asking, "triggerExecution": 3_000}
+    durations = {
+        "latestOffset": latest_offset_ms,
+        "addBatch": 2_900 - latest_offset_ms,
+        "triggerExecution": 3_000,
+    }
     slow = [
         replace(w.trigger(n, 3_000, time_us=(w.T0 + n * 3_010) * 1000), durations=durations)
         for n in range(8)
