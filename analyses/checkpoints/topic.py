@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.checkpoints.detect.durations import lasted_ms
+from flowdiag.analyses.checkpoints.detect.durations import checkpoint_duration_ms
 from flowdiag.analyses.checkpoints.pending import LEAST_MS, TIMES
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_since_start
@@ -255,7 +255,7 @@ def _slow_start(job: h.Job) -> str | None:
     slow = slow_since_start(job)
     if not slow:
         return None
-    longest = fmt.duration(max(map(lasted_ms, slow)))
+    longest = fmt.duration(max(map(checkpoint_duration_ms, slow)))
     return (
         f"{len(slow)} checkpoints after the start took up to {longest}, and the input ends before they get"
         " faster: the job may be processing a backlog, or a task is slow"

@@ -32,7 +32,7 @@ class LockedSessions:
         holder_state: `idle in transaction`, `active`, …
         event: the kind of lock: `relation`, `transactionid`, …
         snapshots: number of snapshots with the wait, and of all snapshots.
-        lasted_ms: time from the first to the last record; None without times.
+        duration_ms: time from the first to the last record; None without times.
         ongoing: whether the last snapshot, or the end of the log, still shows the wait.
         system: the database.
         refused: number of writes that the database aborted after a lock timeout; if set, other counts are unknown.
@@ -52,7 +52,7 @@ class LockedSessions:
     evidence: tuple[Evidence, ...]
 
     @property
-    def lasted_ms(self) -> float | None:
+    def duration_ms(self) -> float | None:
         if self.first_us is None or self.last_us is None:
             return None
         return (self.last_us - self.first_us) / 1000
@@ -75,13 +75,13 @@ class LockedSessions:
             ),
             measurement("refused-writes", self.refused or None, "writes"),
             measurement("lock", self.event),
-            measurement("waited", self.lasted_ms, "ms"),
+            measurement("waited", self.duration_ms, "ms"),
         )
 
     @property
     def clauses(self) -> tuple[str, str]:
         """How many sessions or writes wait, and for which holder: one clause without the duration, one with it."""
-        lasted = "" if self.lasted_ms is None else f" for {fmt.duration(self.lasted_ms)}"
+        lasted = "" if self.duration_ms is None else f" for {fmt.duration(self.duration_ms)}"
         if self.refused:
             count = f"{fmt.plural(self.refused, 'write')} of the job failed to get the lock"
             return count, f"{count}{lasted}"

@@ -46,7 +46,7 @@ class ConstantWatermark(NamedTuple):
     point: MarkPoint
 
     @property
-    def lasted_ms(self) -> float:
+    def duration_ms(self) -> float:
         return (self.until_us - self.since_us) / 1000
 
     def explains(self, other: ConstantWatermark) -> bool:
@@ -396,7 +396,7 @@ def emits_records(job: JobQueues, key: SubtaskKey, standing: ConstantWatermark) 
     """Return whether a subtask emits records while its watermark does not advance."""
     idle = event_time(job).gauges.get((key, "sourceIdleTime"))
     if idle is not None and idle.latest is not None:
-        return idle.latest * 2 < standing.lasted_ms
+        return idle.latest * 2 < standing.duration_ms
     return any(
         sample.increases.get("records_out", 0.0) > 0
         for sample in job.samples.get(key, ())
@@ -507,7 +507,7 @@ class ShiftedTimes:
 
 
 def shifted_times(
-    job: JobQueues, task: str, *, delay_ms: float, steady_ms: float, lasted_ms: float
+    job: JobQueues, task: str, *, delay_ms: float, steady_ms: float, duration_ms: float
 ) -> ShiftedTimes | None:
     """Return the shift of a source, or None if it is not constant, or not the same in all subtasks.
 
@@ -516,7 +516,7 @@ def shifted_times(
         task: the source.
         delay_ms: how far a watermark may be behind the newest event.
         steady_ms: how much the difference from the clock may vary.
-        lasted_ms: the minimum measured time.
+        duration_ms: the minimum measured time.
     """
     marks = _output_marks(job, task)
     points = _known_points(marks)
@@ -526,7 +526,7 @@ def shifted_times(
     lags = [us / 1000 - value for us, value in points]
     low, high = min(lags), max(lags)
     shift = _zone_shift(low)
-    steady = (until_us - since_us) / 1000 >= lasted_ms and high - low <= steady_ms
+    steady = (until_us - since_us) / 1000 >= duration_ms and high - low <= steady_ms
     if shift is None or not steady or high - shift > delay_ms:
         return None
     return ShiftedTimes(

@@ -106,7 +106,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
 from flowdiag.analyses.queues.neighbours.outages import (
     broker_stopped,
     is_wrongly_advertised,
-    lasted_s,
+    outage_s,
     server_name,
     spells_of_records,
 )

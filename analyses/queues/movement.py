@@ -78,7 +78,7 @@ class Silence:
         return self.operator or self.task
 
     @property
-    def lasted_ms(self) -> float:
+    def duration_ms(self) -> float:
         return (self.until_us - self.since_us) / 1000
 
 

@@ -159,7 +159,7 @@ class Spell:
         )
 
     @property
-    def lasted_us(self) -> int:
+    def duration_us(self) -> int:
         if self.first_us is None or self.last_us is None:
             return 0
         return self.last_us - self.first_us
@@ -186,7 +186,7 @@ class Spell:
             return False
         if self.state is State.RECOVERED:
             return (self.after_start or self.ended_by_start) and (
-                self.whole or self.lasted_us <= SHORT_US
+                self.whole or self.duration_us <= SHORT_US
             )
         if self.cause not in (None, "slow-operator"):
             return False

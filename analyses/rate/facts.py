@@ -124,7 +124,7 @@ class OpenTrigger:
     ref: Ref | None = None
 
     @property
-    def lasted_ms(self) -> int:
+    def duration_ms(self) -> int:
         """How long the trigger has been running when the input ends."""
         return max(0, self.until_us - self.since_us) // 1000
 

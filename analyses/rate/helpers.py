@@ -266,14 +266,14 @@ class Unit:
 
     Args:
         record: the batch or trigger.
-        lasted_ms: its duration.
+        duration_ms: its duration.
         stage: the stage with the longest task; None if the input has no tasks.
         gap_ms: minimum time without a running Spark job; None if the input has no jobs.
         rows: whether it read any rows; always True for batches.
     """
 
     record: Batch | Trigger
-    lasted_ms: int
+    duration_ms: int
     stage: StageLoad | None
     gap_ms: int | None
     rows: bool
@@ -322,7 +322,7 @@ def flows_of(assessed: AssessedApplication) -> Iterator[Flow]:
         units = tuple(
             Unit(
                 record=b,
-                lasted_ms=b.processing_ms or 0,
+                duration_ms=b.processing_ms or 0,
                 stage=b.stage,
                 gap_ms=None if b.approximate else _gap_ms(b, b.processing_ms),
                 rows=True,
@@ -334,7 +334,7 @@ def flows_of(assessed: AssessedApplication) -> Iterator[Flow]:
         units = tuple(
             Unit(
                 record=t,
-                lasted_ms=t.duration_ms or 0,
+                duration_ms=t.duration_ms or 0,
                 stage=t.stage,
                 gap_ms=_gap_ms(t, t.durations.get("addBatch")),
                 rows=bool(t.rows),

@@ -19,7 +19,7 @@ def with_duration(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
 def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoint]:
     """Return the completed checkpoints of the last stretch if the last `climb` durations rise steadily, up to `far`."""
     every = with_duration(h.steady_checkpoints(job, 0)[-1:])
-    last = [lasted_ms(c) for c in every[-int(climb) :]]
+    last = [checkpoint_duration_ms(c) for c in every[-int(climb) :]]
     climbs = all(one < other for one, other in pairwise(last))
     return every if climbs and len(last) >= climb and last[-1] >= far else []
 
@@ -34,11 +34,13 @@ def slow_at_the_end(
     slow checkpoint are fast.
     """
     for few, least_ms in ((max(1, int(number)), limit_ms), (2, long * limit_ms)):
-        last = [lasted_ms(c) for c in timed[-few:]]
+        last = [checkpoint_duration_ms(c) for c in timed[-few:]]
         if len(last) == few and min(last) >= least_ms:
             return True
     # Twice the number spans more than one burst, so the fast checkpoints in between count, too.
-    slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-2 * int(number) :]
+    slow = [place for place, c in enumerate(timed) if checkpoint_duration_ms(c) >= limit_ms][
+        -2 * int(number) :
+    ]
     return len(slow) >= number and time_share(timed[slow[0] :], limit_ms) >= share
 
 
@@ -59,17 +61,18 @@ def slow_after_start(
     slow = [
         c
         for c in last
-        if lasted_ms(c) >= floor and (lasted_ms(c) >= limit_ms or _delays_next(c, triggers))
+        if checkpoint_duration_ms(c) >= floor
+        and (checkpoint_duration_ms(c) >= limit_ms or _delays_next(c, triggers))
     ]
-    longest = max(map(lasted_ms, slow), default=0.0)
+    longest = max(map(checkpoint_duration_ms, slow), default=0.0)
     rising = last[-_UNTIL_FASTER:] == slow[-_UNTIL_FASTER:] and len(slow) >= _UNTIL_FASTER
-    return tuple(slow) if rising and lasted_ms(last[-1]) >= longest / 2 else ()
+    return tuple(slow) if rising and checkpoint_duration_ms(last[-1]) >= longest / 2 else ()
 
 
 def _delays_next(checkpoint: h.Checkpoint, triggers: list[int]) -> bool:
     """Return whether the next checkpoint was triggered as soon as this one ended."""
     end = checkpoint.ended_us
-    wait_us = lasted_ms(checkpoint) * 1000 * _AT_ONCE
+    wait_us = checkpoint_duration_ms(checkpoint) * 1000 * _AT_ONCE
     return end is not None and any(-wait_us <= us - end <= wait_us for us in triggers)
 
 
@@ -79,11 +82,11 @@ def time_share(timed: list[h.Checkpoint], limit_ms: float) -> float:
     ends = [c.ended_us for c in timed if c.ended_us is not None]
     if not begins or not ends or max(ends) <= min(begins):
         return 0.0
-    slow_ms = sum(lasted_ms(c) for c in timed if lasted_ms(c) >= limit_ms)
+    slow_ms = sum(checkpoint_duration_ms(c) for c in timed if checkpoint_duration_ms(c) >= limit_ms)
     return min(1.0, 1000 * slow_ms / (max(ends) - min(begins)))
 
 
-def lasted_ms(checkpoint: h.Checkpoint) -> float:
+def checkpoint_duration_ms(checkpoint: h.Checkpoint) -> float:
     return h.elapsed_ms(checkpoint) or 0.0
 
 

@@ -166,7 +166,7 @@ def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> 
     explain = h.text("CP106.expires", timeout=h.fmt.duration(timeout_ms))
     if stall is not None:
         title += "; no records move"
-        explain += h.text("CP106.no-record-moves", lasted=h.fmt.duration(stall.lasted_ms))
+        explain += h.text("CP106.no-record-moves", lasted=h.fmt.duration(stall.duration_ms))
     return {
         "severity": h.Severity.CRITICAL if stall is not None else h.Severity.WARNING,
         "title": title,

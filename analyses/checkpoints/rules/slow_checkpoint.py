@@ -50,7 +50,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.checkpoints.detect.durations import (
-    lasted_ms,
+    checkpoint_duration_ms,
     rising_checkpoints,
     slow_after_start,
     slow_at_the_end,
@@ -118,13 +118,13 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     if not slow_at_the_end(timed, limit_ms, *end):
         climbing = rising_checkpoints(job, limits.climb, far)
         timed, at_the_end = climbing or timed, bool(climbing)
-    slow = [c for c in timed if lasted_ms(c) >= limit_ms]
+    slow = [c for c in timed if checkpoint_duration_ms(c) >= limit_ms]
     many = len(slow) >= max(limits.checkpoints, len(timed) * limits.slow_share)
     if slow and (at_the_end or many):
         finding = _finding(job, slow, timed, limit_ms, at_the_end)
         share = max(len(slow) / len(timed), time_share(timed, limit_ms))
         passing = not at_the_end and share < limits.burst_share
-        passing = passing and max(map(lasted_ms, slow)) < far
+        passing = passing and max(map(checkpoint_duration_ms, slow)) < far
         yield h.replace(finding, severity=h.Severity.INFO) if passing else finding
 
 
@@ -155,7 +155,10 @@ def _finding(
     at_the_end: bool,
 ) -> h.Finding:
     interval, timeout = job.interval_ms, job.timeout_ms or h.DEFAULT_TIMEOUT_MS
-    median, longest = upper_median(lasted_ms(c) for c in timed), max(lasted_ms(c) for c in timed)
+    median, longest = (
+        upper_median(checkpoint_duration_ms(c) for c in timed),
+        max(checkpoint_duration_ms(c) for c in timed),
+    )
     size = upper_median(c.bytes for c in slow)
     in_flight = timed[-1].status is h.Status.IN_FLIGHT
     one, many = (
@@ -185,7 +188,9 @@ def _finding(
         + h.text("CP104.headroom"),
         rank=h.Rank.SYMPTOM,
         measurements=tuple(h.measurement(*row) for row in numbers if row[1] is not None),
-        evidence=h.end_records(sorted(slow, key=lambda c: (-lasted_ms(c), c.run, c.id))),
+        evidence=h.end_records(
+            sorted(slow, key=lambda c: (-checkpoint_duration_ms(c), c.run, c.id))
+        ),
         ranked=True,
         actions=(
             *h.shared_remedies(job, "slow-half"),

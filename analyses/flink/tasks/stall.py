@@ -32,7 +32,7 @@ class JobStall:
     until_us: int
 
     @property
-    def lasted_ms(self) -> float:
+    def duration_ms(self) -> float:
         return (self.until_us - self.since_us) / 1000
 
 

@@ -57,10 +57,10 @@ def record_seconds(spell: h.Spell, *, records: float, measured: float) -> float 
         spell: the spell of back pressure.
         records, measured: minimum number of records, and of seconds.
     """
-    if spell.lasted_us < measured * 1e6:
+    if spell.duration_us < measured * 1e6:
         return None
     return h.median(
-        load.busy * spell.lasted_us / 1e6 / load.records
+        load.busy * spell.duration_us / 1e6 / load.records
         for load in spell.culprit_loads
         if load.busy is not None and (load.records or 0.0) >= records
         if load.records is not None

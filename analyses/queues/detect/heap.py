@@ -16,14 +16,14 @@ class HeapGrowth(NamedTuple):
         sized: completed checkpoints with a size, in order.
         free: free heap in bytes.
         rate: growth in bytes per second.
-        lasted_s: time from the first to the last checkpoint.
+        duration_s: time from the first to the last checkpoint.
         left_s: time until the heap is full.
     """
 
     sized: list[h.Checkpoint]
     free: float
     rate: float
-    lasted_s: float
+    duration_s: float
     left_s: float
 
 
@@ -41,9 +41,9 @@ def heap_growth(
         return None
     if kendall(sizes) < tau or not is_straight(sizes, straight):
         return None
-    lasted_s = max(1.0, ((sized[-1].ended_us or 0) - (sized[0].ended_us or 0)) / 1e6)
-    rate = (sizes[-1] - sizes[0]) / lasted_s
-    return HeapGrowth(sized, free, rate, lasted_s, free / rate)
+    duration_s = max(1.0, ((sized[-1].ended_us or 0) - (sized[0].ended_us or 0)) / 1e6)
+    rate = (sizes[-1] - sizes[0]) / duration_s
+    return HeapGrowth(sized, free, rate, duration_s, free / rate)
 
 
 def _free_heap(job: h.JobQueues) -> float | None:

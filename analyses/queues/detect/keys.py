@@ -38,12 +38,12 @@ class KeyGrowth(NamedTuple):
         return self.state is not None and self.state.startswith(_TIMERS)
 
     @property
-    def lasted_ms(self) -> float:
+    def duration_ms(self) -> float:
         return (self.last_us - self.first_us) / 1000
 
     @property
     def per_hour(self) -> float:
-        return (self.counts[-1] - self.counts[0]) / max(1.0, self.lasted_ms) * 3_600_000
+        return (self.counts[-1] - self.counts[0]) / max(1.0, self.duration_ms) * 3_600_000
 
 
 def key_growths(
@@ -55,7 +55,7 @@ def key_growths(
         if live and size >= STALE * live:
             continue  # the estimate counts each version of a key
         growth = _growth_of(stores)
-        if growth is None or growth.lasted_ms < span_ms:
+        if growth is None or growth.duration_ms < span_ms:
             continue
         before, _, after = fifth_medians(growth.counts)
         if (

@@ -30,7 +30,7 @@ def stuck_operators(
             continue
         holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
         enough = first if stuck.held.value is None else seconds
-        measured = stuck.held.lasted_ms >= enough * 1000
+        measured = stuck.held.duration_ms >= enough * 1000
         if not measured and _known_ms(job, stuck, holder) < seconds * 1000:
             continue
         if e.is_ahead(stuck.held.value, stuck.held.until_us):
@@ -84,6 +84,6 @@ def silent_task(job: h.JobQueues, *, records: float, seconds: float) -> h.Silenc
     tasks = (h.silence_of(job, task) for task in job.topology.tasks)
     found = next((each for each in tasks if each is not None and each.records >= records), None)
     silent = found or e.silent_operator(job)
-    if silent is None or silent.records < records or silent.lasted_ms < seconds * 1000:
+    if silent is None or silent.records < records or silent.duration_ms < seconds * 1000:
         return None
     return silent

@@ -45,7 +45,7 @@ class Trend:
         first, last: number of records at the first and the last point.
         per_s: change in records per second.
         rate: records read per second; None if unknown.
-        lasted_s: time from the first to the last point.
+        duration_s: time from the first to the last point.
         first_us, last_us: times of the first and the last point.
         evidence: lines that show the first and the last point.
         of: the source task, or the consumer group.
@@ -58,7 +58,7 @@ class Trend:
     last: float
     per_s: float
     rate: float | None
-    lasted_s: float
+    duration_s: float
     first_us: int
     last_us: int
     steady: bool
@@ -101,7 +101,7 @@ def _trend(
     """
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
-    lasted_s = (points[-1][0] - points[0][0]) / 1e6
+    duration_s = (points[-1][0] - points[0][0]) / 1e6
     first, last = points[0][1], points[-1][1]
     allowed = ALMOST * abs(last - first)
     sign = 1 if last >= first else -1
@@ -110,9 +110,9 @@ def _trend(
         of=of,
         first=first,
         last=last,
-        per_s=(last - first) / lasted_s,
+        per_s=(last - first) / duration_s,
         rate=rate,
-        lasted_s=lasted_s,
+        duration_s=duration_s,
         first_us=points[0][0],
         last_us=points[-1][0],
         # Many small steps back add up to a lag that is past its peak.
@@ -288,8 +288,8 @@ def _commit_rate(positions: Sequence[Lag]) -> float | None:
     first, last = positions[0].row, positions[-1].row
     if first.committed is None or last.committed is None:
         return None
-    lasted_us = (last.time_us or 0) - (first.time_us or 0)
-    return (last.committed - first.committed) / (lasted_us / 1e6) if lasted_us > 0 else None
+    duration_us = (last.time_us or 0) - (first.time_us or 0)
+    return (last.committed - first.committed) / (duration_us / 1e6) if duration_us > 0 else None
 
 
 FAILED_COMMITS: Final = 3

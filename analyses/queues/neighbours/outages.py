@@ -25,7 +25,7 @@ def spells_of_records(records: Iterable[Incident], pause_s: float) -> list[list[
     return found
 
 
-def lasted_s(records: list[Incident]) -> float:
+def outage_s(records: list[Incident]) -> float:
     """Return the seconds from the first to the last record."""
     return ((records[-1].time_us or 0) - (records[0].time_us or 0)) / 1e6
 

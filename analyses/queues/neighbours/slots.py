@@ -45,7 +45,7 @@ class HeldSlot:
         return self.rows[-1].row.time_us
 
     @property
-    def lasted_ms(self) -> float:
+    def duration_ms(self) -> float:
         """Time between the first and the last output; 0 without times."""
         if self.first_us is None or self.last_us is None:
             return 0.0

@@ -57,13 +57,13 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             records[incident.text.get("address", "")].append(incident)
     for address, each in sorted(records.items()):
         for outage in h.spells_of_records(each, limits.pause):
-            if h.lasted_s(outage) >= limits.brief:
+            if h.outage_s(outage) >= limits.brief:
                 yield _finding(job, address, outage, limits)
 
 
 def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Limits) -> h.Finding:
     name = h.server_name(address)
-    lasted = h.lasted_s(outage)
+    lasted = h.outage_s(outage)
     first_us, last_us = outage[0].time_us, outage[-1].time_us
     count = sum(int(incident.text.get("records", "1")) for incident in outage)
     clients = sorted({each for i in outage for each in i.text.get("client", "").lower().split()})

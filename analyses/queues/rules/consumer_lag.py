@@ -126,7 +126,7 @@ def _past_lag(job: h.JobQueues, trend: h.Trend, rise: h.Trend, limits: Limits) -
         job,
         title=f"The lag of {h.fmt.shorten(rise.of)} grew to {h.fmt.number(round(rise.last))} records{late}, "
         f"until {h.fmt.clock(rise.last_us)} UTC. The job has read them since",
-        severity=h.grade(state=h.State.RECOVERED, share=rise.lasted_s / trend.lasted_s),
+        severity=h.grade(state=h.State.RECOVERED, share=rise.duration_s / trend.duration_s),
         state=h.State.RECOVERED,
         rank=h.Rank.CONSEQUENCE if waited else h.Rank.SYMPTOM,
         confidence=h.Confidence.HIGH,

@@ -66,7 +66,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         tau=limits.tau,
         straight=limits.straight,
     )
-    if growth is not None and growth.left_s <= limits.ahead * growth.lasted_s:
+    if growth is not None and growth.left_s <= limits.ahead * growth.duration_s:
         yield _finding(job, growth, limits)
 
 
@@ -95,7 +95,7 @@ def _finding(job: h.JobQueues, growth: HeapGrowth, limits: Limits) -> h.Finding:
             h.measurement("growth", round(per_hour), "bytes/h", over=f"of {count} checkpoints"),
             h.measurement("free-heap", round(growth.free), "bytes", over="of its TaskManagers"),
             h.measurement(
-                "full-within", round(growth.left_s), "s", round(limits.ahead * growth.lasted_s)
+                "full-within", round(growth.left_s), "s", round(limits.ahead * growth.duration_s)
             ),
             h.measurement("full-by", h.fmt.moment((last.ended_us or 0) + growth.left_s * 1e6)),
         ),

@@ -92,7 +92,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             task,
             delay_ms=limits.delay * 1000,
             steady_ms=limits.steady * 1000,
-            lasted_ms=limits.lasted * 1000,
+            duration_ms=limits.lasted * 1000,
         )
         if shifted is not None:
             yield _shifted_times_finding(job, task, shifted)

@@ -104,7 +104,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     elif found or back_pressured:
         yield from found.values()
     elif (stall := h.job_stall(job)) is not None and not h.works_or_waits(job):
-        reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(stall.lasted_ms))
+        reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(stall.duration_ms))
         yield h.Inconclusive(reason=reason, checks=("consumer-lag", "thread-dump"), job=job.job.key)
     elif not h.has_ended(job):
         yield from _without_output(job, limits)
@@ -144,14 +144,14 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
         yield _stuck_finding(job, silent, None)
         return
     hours = limits.window_hours if e.event_time(job).operators else limits.filter_hours
-    if silent.lasted_ms >= hours * 3_600_000:
+    if silent.duration_ms >= hours * 3_600_000:
         yield _empty_finding(job, silent)
         return
     reason = h.text(
         "BP105.emits-none",
         name=h.fmt.shorten(silent.name),
         records=h.fmt.thousands(silent.records),
-        lasted=h.fmt.duration(silent.lasted_ms),
+        lasted=h.fmt.duration(silent.duration_ms),
     )
     if e.has_no_watermarks(job, silent.task):
         reason += h.text("BP105.no-watermarks")
@@ -160,20 +160,20 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
 
 def _inconclusive_if_short(job: h.JobQueues, limits: Limits) -> h.Results:
     stuck = stuck_throughout(job, records=limits.records)
-    if stuck is None or stuck.held.lasted_ms >= limits.seconds * 1000:
+    if stuck is None or stuck.held.duration_ms >= limits.seconds * 1000:
         return
     reason = h.text(
         "BP105.too-short",
         name=h.fmt.shorten(stuck.operator or stuck.task),
         records=h.fmt.thousands(stuck.records),
-        lasted=h.fmt.duration(stuck.held.lasted_ms),
+        lasted=h.fmt.duration(stuck.held.duration_ms),
     )
     yield h.Inconclusive(reason=reason, checks=("longer-metrics",), job=job.job.key)
 
 
 def _stuck_operator(job: h.JobQueues, stuck: e.StuckOperator, holder: e.Holder | None) -> h.Finding:
     """Report the culprit of an operator whose watermark does not advance, or the operator itself."""
-    lasted = h.fmt.duration(stuck.held.lasted_ms)
+    lasted = h.fmt.duration(stuck.held.duration_ms)
     name = h.fmt.shorten(stuck.operator or stuck.task)
     size = job.topology.parallelism.get(stuck.task, 0)
     where, has = name, "has"
@@ -201,7 +201,7 @@ def _stuck_operator(job: h.JobQueues, stuck: e.StuckOperator, holder: e.Holder |
 
 
 def _stuck_finding(job: h.JobQueues, silent: h.Silence, watermark_ms: float | None) -> h.Finding:
-    name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
+    name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.duration_ms)
     stuck = e.stuck_subtasks(job, silent.task)
     holder = next(iter(e.holders(job, silent.task, stuck[1])), None) if stuck else None
     value = "it has no watermark"
@@ -223,7 +223,7 @@ def _stuck_finding(job: h.JobQueues, silent: h.Silence, watermark_ms: float | No
 
 
 def _empty_finding(job: h.JobQueues, silent: h.Silence) -> h.Finding:
-    name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
+    name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.duration_ms)
     why = f"{name}: {h.fmt.thousands(silent.records)} records in and none out"
     return _finding(
         job,

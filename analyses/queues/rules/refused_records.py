@@ -51,11 +51,11 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         and incident.time_us is not None
     ]
     found.sort(key=lambda incident: incident.time_us or 0)
-    if not found or h.lasted_s(found) < limits.lasting:
+    if not found or h.outage_s(found) < limits.lasting:
         return
     first_us, last_us = found[0].time_us, found[-1].time_us
     count = sum(int(incident.text.get("records", "1")) for incident in found)
-    lasted = h.fmt.duration(h.lasted_s(found) * 1000)
+    lasted = h.fmt.duration(h.outage_s(found) * 1000)
     topic = found[-1].text.get("partition", "").rpartition("-")[0]
     name = h.service_name(job, h.KAFKA)
     yield h.job_finding(

@@ -54,7 +54,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per slot."""
     for held in held_slots(job.neighbours):
         least_ms = limits.used if held.used else limits.unused
-        lasting = held.outputs >= limits.outputs and held.lasted_ms >= least_ms
+        lasting = held.outputs >= limits.outputs and held.duration_ms >= least_ms
         if held.at_risk or (lasting and held.grows):
             yield _finding(job, held, limits)
 
@@ -75,7 +75,7 @@ def _finding(job: h.JobQueues, held: HeldSlot, limits: Limits) -> h.Finding:
         last_us=held.last_us,
         measurements=(
             h.measurement("retained-log", held.retained, "bytes"),
-            h.measurement("position-held", round(held.lasted_ms), "ms"),
+            h.measurement("position-held", round(held.duration_ms), "ms"),
             h.measurement("outputs", held.outputs, "outputs", limits.outputs),
             h.measurement("wal-status", held.status),
         ),

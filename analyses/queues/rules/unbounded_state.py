@@ -79,8 +79,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         tau=limits.tau,
         straight=limits.straight,
     ):
-        ineffective = bool(ttl) and growth.lasted_ms >= limits.expired * (ttl or 0)
-        if ineffective or growth.lasted_ms >= limits.span:
+        ineffective = bool(ttl) and growth.duration_ms >= limits.expired * (ttl or 0)
+        if ineffective or growth.duration_ms >= limits.span:
             yield _finding(job, growth, ttl, ineffective=ineffective)
 
 

@@ -38,7 +38,7 @@ def is_hanging(flow: h.Flow, hanging: float) -> bool:
     """Return whether the last batch or trigger has been running for `hanging` ms."""
     if flow.query is not None:
         last = flow.query.unfinished
-        return last is not None and last.lasted_ms >= hanging
+        return last is not None and last.duration_ms >= hanging
     begun = [
         b.start_ms for b in flow.assessed.app.batches if b.state == "processing" and b.start_ms
     ]

@@ -34,7 +34,7 @@ def user_of_cores(app: h.ApplicationFacts, query: h.QueryFacts) -> h.QueryFacts 
             for other in app.queries
             if other is not query
             and (their := other.unfinished) is not None
-            and their.lasted_ms * 2 >= last.lasted_ms
+            and their.duration_ms * 2 >= last.duration_ms
         ),
         None,
     )

@@ -53,12 +53,12 @@ def straggler_of(stages: list[h.StageLoad], *, more: float, same: float) -> Stra
 
 
 def waits_for_task(
-    lasted_ms: int, stage: h.StageLoad, *, ratio: float, floor: float, part: float
+    duration_ms: int, stage: h.StageLoad, *, ratio: float, floor: float, part: float
 ) -> bool:
     """Return whether the duration of a batch depends on a single task of its longest stage."""
     others_ms = stage.others_ms
     return others_ms is not None and stage.longest_ms >= max(
-        ratio * others_ms, floor + others_ms, part * lasted_ms
+        ratio * others_ms, floor + others_ms, part * duration_ms
     )
 
 

@@ -53,7 +53,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application or query whose driver delays batches."""
     for flow in h.flows_of(assessed) if not assessed.app.lost else ():
         units = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]
-        gaps = [(unit.gap_ms or 0, max(1, unit.lasted_ms)) for unit in units]
+        gaps = [(unit.gap_ms or 0, max(1, unit.duration_ms)) for unit in units]
         over = sum(gap >= max(limits.floor, limits.share * lasted) for gap, lasted in gaps)
         if over < max(
             _required_gaps(gaps, limits), limits.batches * len(units)

@@ -69,7 +69,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             for unit in units
             if (stage := unit.stage) is not None
             and stage.tasks <= limits.part * cores
-            and stage.longest_ms >= limits.longest * unit.lasted_ms
+            and stage.longest_ms >= limits.longest * unit.duration_ms
         ]
         if few and len(few) >= limits.share * len(units):
             yield _finding(flow, few, len(units), cores, limits)

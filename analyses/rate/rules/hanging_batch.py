@@ -106,19 +106,19 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             limits.backlog * expected_ms(query),
         )
         user = user_of_cores(app, query)
-        if last.lasted_ms >= least and user is not None:
+        if last.duration_ms >= least and user is not None:
             yield h.Inconclusive(
                 reason=f"batch {last.batch} of {query.label} may be waiting for cores that "
                 f"{user.label} uses",
                 remedy="a later copy of the logs",
                 job=assessed.key,
             )
-        elif last.lasted_ms >= least:
+        elif last.duration_ms >= least:
             yield hanging_trigger(assessed, query, last, longest)
         elif state.stability is h.Stability.INCONCLUSIVE and app.stopped_us is None:
             yield h.Inconclusive(
                 reason=f"batch {last.batch} of {query.label} was still running when the input ended, "
-                f"{h.fmt.duration(last.lasted_ms)} after its start",
+                f"{h.fmt.duration(last.duration_ms)} after its start",
                 remedy="a later copy of the logs",
                 job=assessed.key,
             )
@@ -142,7 +142,7 @@ def hanging_trigger(
     assessed: h.AssessedApplication, query: h.QueryFacts, last: h.OpenTrigger, longest: int
 ) -> h.Finding:
     """Return the finding about the last trigger of a query."""
-    lasted, what = h.fmt.duration(last.lasted_ms), running_clause(last.tasks, last.work)
+    lasted, what = h.fmt.duration(last.duration_ms), running_clause(last.tasks, last.work)
     than = f"; the longest earlier batch took {h.fmt.duration(longest)}" if longest else ""
     running = f"of {query.label} has been running for {lasted}{what}"
     records = [(last.ref, last.since_us), *((task.ref, task.since_us) for task in last.tasks)]
@@ -152,7 +152,7 @@ def hanging_trigger(
         "first_us": last.since_us,
         "evidence": h.cite(records),
     }
-    common = _common_fields(assessed, query, last.tasks, last.work, last.lasted_ms, longest)
+    common = _common_fields(assessed, query, last.tasks, last.work, last.duration_ms, longest)
     return h.query_finding(assessed, query, **(common | fields))
 
 

@@ -59,9 +59,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         later = [t for t in query.triggers if t.batch is not None and t.batch >= uploaded]
         if lag < max(1.0, limits.versions) or not later:
             continue
-        lasted_ms = (last.time_us - later[0].time_us) / 1000
-        if lasted_ms >= limits.intervals * interval:
-            yield _finding(assessed, query, later, lag, lasted_ms, limits)
+        since_snapshot_ms = (last.time_us - later[0].time_us) / 1000
+        if since_snapshot_ms >= limits.intervals * interval:
+            yield _finding(assessed, query, later, lag, since_snapshot_ms, limits)
 
 
 def _finding(
@@ -69,12 +69,12 @@ def _finding(
     query: h.QueryFacts,
     later: list[h.Trigger],
     lag: int,
-    lasted_ms: float,
+    since_snapshot_ms: float,
     limits: Limits,
 ) -> h.Finding:
     text = (
         f"{h.fmt.capital(query.label)} has a state partition without a snapshot for {lag} batches "
-        f"({h.fmt.duration(lasted_ms)})"
+        f"({h.fmt.duration(since_snapshot_ms)})"
     )
     return h.trigger_finding(
         assessed,
@@ -87,7 +87,7 @@ def _finding(
         rank=h.Rank.SYMPTOM,
         measurements=(
             h.measurement("batches-since-snapshot", lag, "batches", limits.versions),
-            h.measurement("since-snapshot", round(lasted_ms), "ms"),
+            h.measurement("since-snapshot", round(since_snapshot_ms), "ms"),
         ),
         actions=h.remedies("lagging-snapshots", assessed.app),
     )

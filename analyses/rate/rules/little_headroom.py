@@ -89,7 +89,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         use = h.round_or_none(state.use)
         yield h.flow_finding(
             flow,
-            sorted(flow.units, key=lambda unit: -unit.lasted_ms),
+            sorted(flow.units, key=lambda unit: -unit.duration_ms),
             ranked=True,
             title=f"{who} {has}: {state.because}",
             explain=explain,
@@ -102,7 +102,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 def _waits_outside_tasks(flow: h.Flow) -> bool:
     """Return whether no Spark job runs for at least half of the time."""
-    gaps = [(unit.gap_ms, unit.lasted_ms) for unit in flow.units if unit.gap_ms is not None]
+    gaps = [(unit.gap_ms, unit.duration_ms) for unit in flow.units if unit.gap_ms is not None]
     return sum(gap for gap, _ in gaps) * 2 >= max(1, sum(lasted for _, lasted in gaps))
 
 

@@ -68,10 +68,10 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
             (unit, stage)
             for unit in units
             if unit.stage is not None
-            and unit.stage.longest_ms <= limits.longest * unit.lasted_ms
+            and unit.stage.longest_ms <= limits.longest * unit.duration_ms
             and (stage := unit.stage.largest or unit.stage).tasks >= limits.more * cores
             and stage.tasks > (unit.records or 0)
-            and stage.total_ms / cores >= limits.part * unit.lasted_ms
+            and stage.total_ms / cores >= limits.part * unit.duration_ms
         ]
         if len(many) >= max(1.0, limits.fewest, limits.share * len(units)):
             yield _finding(flow, many, len(units), cores, limits)
@@ -81,7 +81,7 @@ def _may_be_at_limit(flow: h.Flow, limits: Limits) -> bool:
     """Return whether the flow is at its limit, or has slow batches but too few for a verdict."""
     if h.is_at_limit(flow.state, use=limits.use):
         return True
-    slow = all(unit.lasted_ms >= limits.slow for unit in flow.units)
+    slow = all(unit.duration_ms >= limits.slow for unit in flow.units)
     return flow.state.stability is h.Stability.INCONCLUSIVE and slow
 
 
@@ -90,7 +90,7 @@ def _finding(
 ) -> h.Finding:
     tasks = round(median(stage.tasks for _, stage in many))
     held = round(median(unit.records or 0 for unit, _ in many))
-    took = h.fmt.duration(median(unit.lasted_ms for unit, _ in many))
+    took = h.fmt.duration(median(unit.duration_ms for unit, _ in many))
     text = f"{h.fmt.plural(tasks, 'task')} for {h.fmt.plural(held, 'record')}"
     most, of = round(limits.more * cores, 1), h.fmt.plural(cores, "core")
     return h.flow_finding(

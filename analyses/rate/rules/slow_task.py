@@ -75,7 +75,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             for unit in units
             if unit.stage is not None
             and waits_for_task(
-                unit.lasted_ms,
+                unit.duration_ms,
                 unit.stage,
                 ratio=limits.ratio,
                 floor=limits.floor,
