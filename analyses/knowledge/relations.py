@@ -396,7 +396,7 @@ RELATIONS: Final = (
         ),
         rules=("MM101", "MM201", "ST104", "ST105", "ST201", "ST202", "ST306", "ST307"),
         explain=("CP301", *_RESTARTS),
-        clause="tasks fail for this reason before they run",
+        clause="tasks fail for this reason",
         source="Task.doRun, ResultPartition.setup and the deployment's RPC",
     ),
     Relation(
