@@ -46,9 +46,9 @@ def report(
     return [*lines, FOOTER]
 
 
-def by_name(rows: list[dict[str, object]]) -> dict[str, dict[str, object]]:
+def by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     metrics = [row for row in rows if row["event"] == "metric"]
-    return {row["metric"]["name"]: row for row in metrics}  # type: ignore[index]
+    return {row["metric"]["name"]: row for row in metrics}
 
 
 TM = "tm1.taskmanager.0a1b2c"
@@ -181,8 +181,8 @@ def test_a_task_with_one_operator_repeats_identifiers() -> None:
         folder.add_block([line.encode() for line in lines], offset=0, local_us=second)
     row = by_name([row for batch in folder.flush() for row in batch.to_pylist()])["numBytesIn"]
     metric = row["metric"]
-    assert (metric["count"], metric["first"], metric["min"], metric["last"]) == (3, 70, 70, 110)  # type: ignore[index]
-    assert metric["scope"] == "task"  # type: ignore[index]
+    assert (metric["count"], metric["first"], metric["min"], metric["last"]) == (3, 70, 70, 110)
+    assert metric["scope"] == "task"
 
 
 def test_process_metrics_resolve_dots_in_host_and_id() -> None:
@@ -254,11 +254,11 @@ def test_series_without_samples_have_count_zero() -> None:
             )
         )
     )
-    assert rows["busyTimeMsPerSecond"]["metric"]["count"] == 0  # type: ignore[index]
-    assert rows["currentInputWatermark"]["metric"]["max"] is None  # type: ignore[index]
-    assert rows["isBackPressured"]["metric"]["last"] == 1.0  # type: ignore[index]
-    assert rows["lastCheckpointDuration"]["metric"]["count"] == 0  # type: ignore[index]
-    assert rows["numRestarts"]["metric"]["count"] == 1  # type: ignore[index]
+    assert rows["busyTimeMsPerSecond"]["metric"]["count"] == 0
+    assert rows["currentInputWatermark"]["metric"]["max"] is None
+    assert rows["isBackPressured"]["metric"]["last"] == 1.0
+    assert rows["lastCheckpointDuration"]["metric"]["count"] == 0
+    assert rows["numRestarts"]["metric"]["count"] == 1
     assert "lastCheckpointExternalPath" not in rows
 
 
@@ -274,10 +274,10 @@ def test_scopes_of_a_jobmanager() -> None:
             )
         )
     )
-    assert rows["Status.JVM.CPU.Load"]["metric"]["scope"] == "jm"  # type: ignore[index]
+    assert rows["Status.JVM.CPU.Load"]["metric"]["scope"] == "jm"
     assert rows["taskSlotsTotal"]["host"] == "jm.example.org"
     failed = rows["numberOfFailedCheckpoints"]
-    assert failed["metric"]["scope"] == "jm-job"  # type: ignore[index]
+    assert failed["metric"]["scope"] == "jm-job"
     assert failed["job_name"] == "My job v1.2"
 
 
@@ -295,7 +295,7 @@ def test_names_with_a_number_or_a_collector_in_them() -> None:
     )
     assert rows["Status.JVM.GarbageCollector.G1 Young Generation.Time"]["taskmanager"] == "0a1b2c"
     assert rows["Shuffle.Netty.Input.0.debloatedBufferSize"]["subtask_index"] == 1
-    assert rows["currentInput2Watermark"]["metric"]["scope"] == "operator"  # type: ignore[index]
+    assert rows["currentInput2Watermark"]["metric"]["scope"] == "operator"
 
 
 def test_unknown_metrics_and_users_groups_are_skipped() -> None:
@@ -320,13 +320,13 @@ def test_histograms_become_one_row_per_quantity() -> None:
     rows = by_name(
         parse_block(report(histograms=[f"{TASK}.mailboxLatencyMs: {text}p99=8.9, p999=9.0"]))
     )
-    assert {name: row["metric"]["last"] for name, row in rows.items()} == {  # type: ignore[index]
+    assert {name: row["metric"]["last"] for name, row in rows.items()} == {
         "mailboxLatencyMs.max": 9.0,
         "mailboxLatencyMs.mean": 4.5,
         "mailboxLatencyMs.p50": 4.0,
         "mailboxLatencyMs.p99": 8.9,
     }
-    assert {row["metric"]["kind"] for row in rows.values()} == {"histogram"}  # type: ignore[index]
+    assert {row["metric"]["kind"] for row in rows.values()} == {"histogram"}
 
 
 def test_the_sections_of_later_versions() -> None:
@@ -354,12 +354,12 @@ def test_reading_stops_after_the_report() -> None:
 
 def test_a_truncated_report_keeps_its_samples() -> None:
     lines = report(counters=[f"{TASK}.numRecordsIn: 4"])[:-2]
-    assert by_name(parse_block(lines))["numRecordsIn"]["metric"]["last"] == 4.0  # type: ignore[index]
+    assert by_name(parse_block(lines))["numRecordsIn"]["metric"]["last"] == 4.0
 
 
 def test_windows_line_ends() -> None:
     lines = [line + "\r\n" for line in report(gauges=[f"{TASK}.isBackPressured: false"])]
-    assert by_name(parse_block(lines))["isBackPressured"]["metric"]["last"] == 0.0  # type: ignore[index]
+    assert by_name(parse_block(lines))["isBackPressured"]["metric"]["last"] == 0.0
 
 
 def test_another_delimiter() -> None:
@@ -378,7 +378,7 @@ def test_another_delimiter() -> None:
 def test_a_configured_scope_format_keeps_the_printed_scope() -> None:
     rows = by_name(parse_block(report(gauges=["flink.Job.Map.3.busyTimeMsPerSecond: 7"])))
     row = rows["busyTimeMsPerSecond"]
-    assert row["metric"]["scope"] == "unknown"  # type: ignore[index]
+    assert row["metric"]["scope"] == "unknown"
     assert row["subtask_index"] == 3
     assert row["fields"] == [("scope", "flink.Job.Map")]
 
