@@ -83,9 +83,10 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
     runs = _runs(partial_culprits)
     bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
     found = _cut(job, spell, bounds)
-    if found is None and any(
+    changes = len(runs) > 1 or any(
         not _are_compatible(one, other) for (_, one), (_, other) in pairwise(partial_culprits)
-    ):
+    )
+    if found is None and changes:
         # Pieces may be too short to show a culprit, so try the longer spans before and after one of their bounds.
         cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
         found = max(

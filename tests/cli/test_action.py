@@ -41,6 +41,7 @@ def run(folder: Path, paths: str, fail_on: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.command
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_the_step_writes_summary_annotations_and_exit_code(tmp_path: Path) -> None:
     shutil.copytree(RECORDING / "hot-key", tmp_path / "two words")
