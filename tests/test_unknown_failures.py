@@ -892,3 +892,35 @@ def test_some_records_are_only_harmless_without_an_exception(
         assert failures(rows_of(harmless, tmp_path / "alone")) == []
     [row] = failures(rows_of(f"{line}\n{exception}", tmp_path / "with"))
     assert str(row["cause"]).split(":")[0] in exception
+
+
+TASK_RUNS = """\
+2026-03-02 10:00:00,100 INFO  org.apache.flink.runtime.taskexecutor.TaskManagerRunner      [] - Starting TaskManager with ResourceID: 10.0.0.7:36407-72366f
+2026-03-02 10:00:09,200 INFO  org.apache.flink.runtime.taskmanager.Task                    [] - enrich (1/1)#0 (4e1cccf72dfd67b54c9523c64bf45646_0a448493b4782967b150582570326227_0_0) switched from CREATED to DEPLOYING.
+2026-03-02 10:00:09,900 INFO  org.apache.flink.runtime.taskmanager.Task                    [] - enrich (1/1)#0 (4e1cccf72dfd67b54c9523c64bf45646_0a448493b4782967b150582570326227_0_0) switched from INITIALIZING to RUNNING.
+"""
+TASK_ENDS = """\
+2026-03-02 10:04:39,000 INFO  org.apache.flink.runtime.taskmanager.Task                    [] - enrich (1/1)#0 (4e1cccf72dfd67b54c9523c64bf45646_0a448493b4782967b150582570326227_0_0) switched from RUNNING to {state}.
+"""
+SIGNAL = """\
+2026-03-02 10:04:39,005 INFO  org.apache.flink.runtime.taskexecutor.TaskManagerRunner      [] - RECEIVED SIGNAL 15: SIGTERM. Shutting down as requested.
+"""
+EXIT = """\
+2026-03-02 10:04:39,010 INFO  org.apache.flink.runtime.state.TaskExecutorStateChangelogStoragesManager [] - Shutting down TaskExecutorStateChangelogStoragesManager.
+2026-03-02 10:04:39,014 INFO  org.apache.flink.runtime.taskexecutor.TaskExecutor           [] - Stopping TaskExecutor pekko.tcp://flink@10.0.0.7:36407/user/rpc/taskmanager_0.
+2026-03-02 10:04:39,019 INFO  org.apache.flink.runtime.taskexecutor.TaskExecutor           [] - Close JobManager connection for job 11a3b28f662db4e815e32c6c82bb162f.
+"""
+
+
+@pytest.mark.parametrize(
+    "before", ["", SIGNAL, TASK_ENDS.format(state="FINISHED"), TASK_ENDS.format(state="CANCELED")]
+)
+def test_a_taskmanager_that_ends_without_a_signal_while_tasks_run(
+    before: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    report = report_on(TASK_RUNS + before + EXIT, tmp_path, spark)
+    lost = [finding for finding in report.findings if finding.cause == "taskmanager-lost"]
+    assert len(lost) == (not before)
+    if lost:
+        assert lost[0].subject.taskmanager == "10.0.0.7:36407-72366f"
+        assert any("System.exit" in action.text for action in lost[0].actions)

@@ -289,6 +289,66 @@ def test_the_shutdown_of_a_cluster_loses_no_taskmanager(after_s: float, lost: bo
     assert bool(findings(process_lost.RULE, job.facts())) is lost
 
 
+def stops(job: Bench, manager: str, **text: str) -> None:
+    address = "pekko.tcp://flink@host-tm-2:4213/user/rpc/taskmanager_0"
+    known = {"template": "taskmanager-stopping", "role": "taskmanager", "address": address}
+    job.happens("process-stopped", taskmanager=manager, text=known | text)
+
+
+@pytest.mark.parametrize(
+    "explained",
+    [
+        None,
+        {"template": "signal-received", "role": "taskmanager"},
+        {"template": "fatal-cluster-error", "role": "taskmanager"},
+        {"template": "signal-received", "role": "jobmanager"},
+    ],
+)
+def test_a_taskmanager_that_stops_without_a_signal_ended_itself(
+    explained: dict[str, str] | None,
+) -> None:
+    job = Bench()
+    if explained is not None:
+        manager = "tm-2" if explained["role"] == "taskmanager" else None
+        job.happens("process-stopped", taskmanager=manager, text=explained)
+    job.now_s += 0.1
+    stops(job, "tm-2")
+    found = findings(process_lost.RULE, job.facts())
+    if explained is not None:
+        assert found == []
+        return
+    assert [(one.subject.taskmanager, one.cause) for one in found] == [("tm-2", "taskmanager-lost")]
+    assert (found[0].severity, found[0].state) == (Severity.WARNING, State.ONGOING)
+    assert "intercept-user-system-exit" in found[0].actions[0].text
+    job.completes(3)
+    assert only_finding(process_lost.RULE, job.facts()).state is State.RECOVERED
+
+
+def test_a_taskmanager_without_tasks_or_in_a_local_cluster_does_not_end_itself() -> None:
+    idle = Bench()
+    stops(idle, "tm-77")
+    local = Bench()
+    stops(local, "tm-2", address="akka://flink/user/taskmanager_0")
+    assert findings(process_lost.RULE, idle.facts()) == []
+    assert findings(process_lost.RULE, local.facts()) == []
+
+
+def test_the_log_of_a_lost_taskmanager_shows_that_it_ended_itself() -> None:
+    job = Bench()
+    job.completes(10)
+    stops(job, "tm-3")
+    gone = "org.apache.flink.util.FlinkExpectedException: The TaskExecutor is shutting down."
+    for task, index in job.on("tm-3"):
+        fails(job, job.now_s, task, index, gone)
+    restarts(job, job.now_s + 1)
+    job.now_s += 20
+    job.completes(5)
+    found = only_finding(process_lost.RULE, job.facts())
+    assert found.subject.taskmanager == "tm-3" and "ended on its own" in found.title
+    assert {vote.signal for vote in found.votes} == {"ended-itself"}
+    assert "System.exit" in found.actions[0].text
+
+
 def test_a_taskmanager_that_is_lost_before_the_shutdown_of_its_cluster_is_lost() -> None:
     job = Bench()
     job.completes(10)

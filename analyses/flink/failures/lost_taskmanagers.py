@@ -98,7 +98,7 @@ def loss_signals(lost: Lost, crisis: Crisis) -> dict[str, str | None]:
     return {
         "heartbeat": _text_of(mine, "heartbeat", "its heartbeat timed out"),
         "worker-ended": _text_of(mine, "worker-ended", "its container or pod ended"),
-        "shut-down": _text_of(mine, "shut-down", "it was told to shut down"),  # english: quoted
+        "shut-down": _text_of(mine, "shut-down", "it shut down"),
         "named-peer": f"{fmt.plural(peers, 'task')} lost {theirs} connection to it"
         if peers
         else None,

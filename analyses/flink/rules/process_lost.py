@@ -23,6 +23,9 @@ If memory ran out, CP303 outranks this rule. The finding is critical if the job 
 restart. It is a warning if the loss affects over 1% of the checkpoints, and info otherwise. In reactive mode,
 it is info if the TaskManager shut down on request and the job recovered.
 
+A TaskManager also counts as lost if its own log shows that it stops while tasks run, without a signal or a fatal
+error before. Code in the process then ended the JVM, for example by `System.exit`.
+
 `flowdiag startup` begins with the record in which the JobManager reports the loss while a job started or ran. It
 takes the reason from records of other logs within `near` of that record:
 
@@ -57,12 +60,14 @@ from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.failures.crises import ROOT_WINDOW_US
 from flowdiag.analyses.flink.failures.lost_taskmanagers import (
     Lost,
     find_lost_taskmanager,
     loss_signals,
     own_records,
 )
+from flowdiag.analyses.flink.failures.process_exits import Exit, exits_of
 from flowdiag.analyses.flink.settings import is_reactive
 from flowdiag.analyses.model.keys import Ref
 
@@ -97,21 +102,79 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
                 groups.setdefault(find_lost_taskmanager(job, crisis), []).append(crisis)
         for lost, group in groups.items():
             yield _finding(job, lost, group)
+    yield from _exits(facts)
+
+
+def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
+    """Report the TaskManagers that ended on their own, unless a crisis of their job shows their loss."""
+    for job in h.jobs_of(facts):
+        crises = [crisis for crisis in job.crises if crisis.kind == "taskmanager-lost"]
+        exits = [
+            each
+            for each in exits_of(facts)
+            if each.stop.job in (job.key, None) and not any(_is_in(each, one) for one in crises)
+        ]
+        if not exits or (exits[0].stop.job is None and len(facts.jobs) > 1):
+            continue
+        first, last = exits[0], exits[-1]
+        continues = job.completed_after(last.time_us) or any(
+            (attempt.deployed_us or 0) > last.time_us for attempt in job.attempts
+        )
+        where, more = first.stop.taskmanager or "a TaskManager", len(exits) - 1
+        others = f". So did {h.fmt.plural(more, 'other TaskManager')}" if more else ""
+        votes = h.votes_for({"ended-itself": _exit_text(first)}, RULE.signals)
+        yield h.incident_finding(
+            job,
+            [each.stop for each in exits],
+            ongoing=not continues,
+            subject=h.taskmanager_subject(job, first.stop.taskmanager, first.stop.host),
+            title=f"TaskManager {where} ended on its own while it ran {h.fmt.plural(first.tasks, 'subtask')}{others}",
+            why=f"{where}: {votes[0].text}",
+            severity=h.Severity.WARNING,
+            cause="taskmanager-lost",
+            confidence=h.weigh(votes),
+            rank=h.Rank.ROOT_CAUSE,
+            explain=_ENDED_ITSELF,
+            actions=h.remedies("taskmanager-lost", job, "own-exit", "find-out", place=where),
+            votes=votes,
+        )
+
+
+def _is_in(each: Exit, crisis: h.Crisis) -> bool:
+    """Return whether a TaskManager ended at the time of a crisis."""
+    last = crisis.last_us or 0
+    return (crisis.first_us or 0) - ROOT_WINDOW_US <= each.time_us <= last + ROOT_WINDOW_US
+
+
+def _exit_text(each: Exit) -> str:
+    return (
+        f"it stopped while it ran {h.fmt.plural(each.tasks, 'subtask')}, without a signal or "
+        "a fatal error in its log"
+    )
+
+
+_LOST_ELSEWHERE: Final = "The tasks that failed first were running elsewhere and lost their connection to this TaskManager."
+_ENDED_ITSELF: Final = (
+    "A TaskManager logs each signal that stops it and each fatal error. Its log contains neither before 'Stopping "
+    "TaskExecutor'. So code in the process ended the JVM, for example by System.exit."
+)
 
 
 def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     last, where, known = group[-1], h.fmt.place(*lost), lost != (None, None)
-    votes = _votes(lost, last)
+    exits = [e for e in exits_of(job.cluster) if e.stop.taskmanager == lost[0] and _is_in(e, last)]
+    votes = _votes(lost, last, exits)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
     down = last.final or last.state is h.State.ONGOING
     what = (
-        f"TaskManager {where} was lost"
+        f"TaskManager {where} {'ended on its own' if exits else 'was lost'}"
         if known
         else "A TaskManager was lost, but no record names it"
     )
     followed = f"; {restarts} failures followed" if restarts > 1 else ""
     numbers = [("losses", len(group), "times"), ("failures", restarts, "restarts")]
+    remedies = ("own-exit",) * bool(exits) + ("find-out", "spare-slots")
     if slots:
         numbers.append(("failures-for-slots", slots, "failures"))
     finding = h.crisis_finding(
@@ -123,11 +186,11 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         cause="taskmanager-lost",
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
-        explain="The tasks that failed first were running elsewhere and lost their connection to this TaskManager."
+        explain=(_ENDED_ITSELF if exits else _LOST_ELSEWHERE)
         + (f" {slots} failures due to missing slots were a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
-        evidence=h.cite(_records(group)),
-        actions=h.remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
+        evidence=h.cite((*((e.stop.ref, e.stop.time_us) for e in exits), *_records(group))),
+        actions=h.remedies("taskmanager-lost", job, *remedies, place=where),
         votes=votes,
     )
     severity = _severity(job, votes, down=down, slots=slots)
@@ -144,8 +207,11 @@ def _severity(
     return h.Severity.INFO if planned else None
 
 
-def _votes(lost: Lost, crisis: h.Crisis) -> tuple[h.Vote, ...]:
-    votes = h.votes_for(loss_signals(lost, crisis), RULE.signals)
+def _votes(lost: Lost, crisis: h.Crisis, exits: list[Exit]) -> tuple[h.Vote, ...]:
+    signals = loss_signals(lost, crisis)
+    if exits:
+        signals = {"ended-itself": _exit_text(exits[0])} | signals | {"shut-down": None}
+    votes = h.votes_for(signals, RULE.signals)
     # Records about other TaskManagers contradict nothing if no TaskManager is blamed.
     return votes if any(vote.weight > 0 for vote in votes) else ()
 
