@@ -108,36 +108,36 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
 def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
     """Report the TaskManagers that ended on their own, unless a crisis of their job shows their loss."""
     for job in h.jobs_of(facts):
+        keys = (job.key, None) if len(facts.jobs) == 1 else (job.key,)
         crises = [crisis for crisis in job.crises if crisis.kind == "taskmanager-lost"]
-        exits = [
-            each
-            for each in exits_of(facts)
-            if each.stop.job in (job.key, None) and not any(_is_in(each, one) for one in crises)
-        ]
-        if not exits or (exits[0].stop.job is None and len(facts.jobs) > 1):
-            continue
-        first, last = exits[0], exits[-1]
-        continues = job.completed_after(last.time_us) or any(
-            (attempt.deployed_us or 0) > last.time_us for attempt in job.attempts
-        )
-        where, more = first.stop.taskmanager or "a TaskManager", len(exits) - 1
-        others = f". So did {h.fmt.plural(more, 'other TaskManager')}" if more else ""
-        votes = h.votes_for({"ended-itself": _exit_text(first)}, RULE.signals)
-        yield h.incident_finding(
-            job,
-            [each.stop for each in exits],
-            ongoing=not continues,
-            subject=h.taskmanager_subject(job, first.stop.taskmanager, first.stop.host),
-            title=f"TaskManager {where} ended on its own while it ran {h.fmt.plural(first.tasks, 'subtask')}{others}",
-            why=f"{where}: {votes[0].text}",
-            severity=h.Severity.WARNING,
-            cause="taskmanager-lost",
-            confidence=h.weigh(votes),
-            rank=h.Rank.ROOT_CAUSE,
-            explain=_ENDED_ITSELF,
-            actions=h.remedies("taskmanager-lost", job, "own-exit", "find-out", place=where),
-            votes=votes,
-        )
+        exits = [each for each in exits_of(facts) if each.stop.job in keys]
+        exits = [each for each in exits if not any(_is_in(each, one) for one in crises)]
+        if exits:
+            yield _exit_finding(job, exits)
+
+
+def _exit_finding(job: h.Job, exits: list[Exit]) -> h.Finding:
+    first, last = exits[0], exits[-1]
+    begins = [attempt.deployed_us or 0 for attempt in job.attempts]
+    continues = job.completed_after(last.time_us) or max(begins, default=0) > last.time_us
+    where = first.stop.taskmanager or "an unknown TaskManager"
+    others = f". So did {h.fmt.plural(len(exits) - 1, 'other TaskManager')}" if exits[1:] else ""
+    votes = h.votes_for({"ended-itself": _exit_text(first)}, RULE.signals)
+    return h.incident_finding(
+        job,
+        [each.stop for each in exits],
+        ongoing=not continues,
+        subject=h.taskmanager_subject(job, first.stop.taskmanager, first.stop.host),
+        title=f"TaskManager {where} ended on its own while it ran {h.fmt.plural(first.tasks, 'subtask')}{others}",
+        why=f"{where}: {votes[0].text}",
+        severity=h.Severity.WARNING,
+        cause="taskmanager-lost",
+        confidence=h.weigh(votes),
+        rank=h.Rank.ROOT_CAUSE,
+        explain=_ENDED_ITSELF,
+        actions=h.remedies("taskmanager-lost", job, "own-exit", "find-out", place=where),
+        votes=votes,
+    )
 
 
 def _is_in(each: Exit, crisis: h.Crisis) -> bool:
@@ -162,16 +162,12 @@ _ENDED_ITSELF: Final = (
 
 def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     last, where, known = group[-1], h.fmt.place(*lost), lost != (None, None)
-    exits = [e for e in exits_of(job.cluster) if e.stop.taskmanager == lost[0] and _is_in(e, last)]
+    exits = _exits_of(job, lost, last)
     votes = _votes(lost, last, exits)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
     down = last.final or last.state is h.State.ONGOING
-    what = (
-        f"TaskManager {where} {'ended on its own' if exits else 'was lost'}"
-        if known
-        else "A TaskManager was lost, but no record names it"
-    )
+    what = _event_text(where if known else None, exits)
     followed = f"; {restarts} failures followed" if restarts > 1 else ""
     numbers = [("losses", len(group), "times"), ("failures", restarts, "restarts")]
     remedies = ("own-exit",) * bool(exits) + ("find-out", "spare-slots")
@@ -186,15 +182,31 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         cause="taskmanager-lost",
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
-        explain=(_ENDED_ITSELF if exits else _LOST_ELSEWHERE)
+        explain=_reason_text(exits)
         + (f" {slots} failures due to missing slots were a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
-        evidence=h.cite((*((e.stop.ref, e.stop.time_us) for e in exits), *_records(group))),
+        evidence=h.cite(_records(group, exits)),
         actions=h.remedies("taskmanager-lost", job, *remedies, place=where),
         votes=votes,
     )
     severity = _severity(job, votes, down=down, slots=slots)
     return replace(finding, severity=severity or finding.severity)
+
+
+def _exits_of(job: h.Job, lost: Lost, crisis: h.Crisis) -> list[Exit]:
+    """Return the exit of the lost TaskManager in a crisis, if its own log shows that it ended on its own."""
+    exits = exits_of(job.cluster)
+    return [e for e in exits if e.stop.taskmanager == lost[0] and _is_in(e, crisis)]
+
+
+def _event_text(where: str | None, exits: list[Exit]) -> str:
+    if where is None:
+        return "A TaskManager was lost, but no record names it"
+    return f"TaskManager {where} {'ended on its own' if exits else 'was lost'}"
+
+
+def _reason_text(exits: list[Exit]) -> str:
+    return _ENDED_ITSELF if exits else _LOST_ELSEWHERE
 
 
 def _severity(
@@ -216,8 +228,9 @@ def _votes(lost: Lost, crisis: h.Crisis, exits: list[Exit]) -> tuple[h.Vote, ...
     return votes if any(vote.weight > 0 for vote in votes) else ()
 
 
-def _records(group: list[h.Crisis]) -> h.Iterator[tuple[Ref | None, int | None]]:
-    """Yield the records of the losses, latest crisis first."""
+def _records(group: list[h.Crisis], exits: list[Exit]) -> h.Iterator[tuple[Ref | None, int | None]]:
+    """Yield the records of the exits, then those of the losses, latest crisis first."""
+    yield from ((each.stop.ref, each.stop.time_us) for each in exits)
     for crisis in reversed(group):
         yield from ((incident.ref, incident.time_us) for incident in own_records(crisis))
         yield from crisis.refs
