@@ -15,6 +15,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, incidents
 from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, LateAcknowledgement, Status
+from flowdiag.analyses.flink.judging import keeps_coming_back
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_origin, view_during
@@ -466,6 +467,8 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
     successor = successor_of(job, last)
     if successor is not None:
         yield f"After it, {name_of(successor)} delayed checkpoints."
+    elif keeps_coming_back(job, series):
+        yield "After each recovery, checkpoints failed again."
     elif last.recovered is not None:
         yield f"The episode is over: checkpoint {last.recovered.id} completed."
 

@@ -42,6 +42,7 @@ from flowdiag.analyses.flink.judging import (
     exception_text,
     fatal_at_end,
     job_failed,
+    keeps_coming_back,
     subtask_name,
     unsuccessful_at_end,
 )
@@ -286,7 +287,7 @@ def episode_finding(
         overrides: other fields of `Finding`; they replace the defaults.
     """
     fields: FindingFields = {
-        "state": judging.state_of(series),
+        "state": judging.state_of(job, series),
         "severity": judging.severity_of(job, series, affected, len(concluded(job)), fatal=fatal),
         "first_us": series[0].first_us if series else None,
         "last_us": series[-1].last_us if series else None,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Final
 
-from flowdiag.analyses.flink.failures.episodes import Episode, finished_us
+from flowdiag.analyses.flink.failures.crises import LOOP
+from flowdiag.analyses.flink.failures.episodes import Episode, concluded, episodes, finished_us
 from flowdiag.analyses.flink.job import (
     Attempt,
     Checkpoint,
@@ -32,6 +35,8 @@ DEFAULT_TIMEOUT_MS: Final = 600_000  # execution.checkpointing.timeout, 1.4 to 2
 # After a start or a restore, this many unsuccessful checkpoints before the first completed one are
 # normal, because the job reads its state and processes the backlog at full speed.
 WARM_UP: Final = 5
+# Episodes that take at least this share of the checkpoints since the first are one problem that comes back.
+_OFTEN: Final = 0.1
 
 
 def job_subject(job: JobFacts) -> Subject:
@@ -66,14 +71,41 @@ def end_records(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:
     )
 
 
-def state_of(series: Sequence[Episode]) -> State:
-    """Return the state of the last episode."""
-    return series[-1].state if series else State.RECOVERED
+def state_of(job: JobFacts, series: Sequence[Episode]) -> State:
+    """Return the state of the last episode. Episodes that come back after each recovery are ongoing."""
+    if not series:
+        return State.RECOVERED
+    return State.ONGOING if keeps_coming_back(job, series) else series[-1].state
+
+
+def keeps_coming_back(job: JobFacts, series: Sequence[Episode]) -> bool:
+    """Return whether checkpoints fail again after each recovery, and another failure was due when the input ended.
+
+    A spell joins several episodes, so each separate one of them counts. Rare failures are no such series.
+    """
+    ids = {each for episode in series for each in episode.ids}
+    found = [episode for episode in episodes(job) if episode.ids & ids and not episode.warm_up]
+    over = finished_us(job) is not None or not series or series[-1].handed_on
+    return not over and len(found) >= LOOP and _was_due(job, found) and _is_often(job, found)
+
+
+def _was_due(job: JobFacts, found: Sequence[Episode]) -> bool:
+    """Return whether the next episode was due when the input ended."""
+    times = [episode.first_us or 0 for episode in found]
+    apart = median(after - before for before, after in pairwise(times))
+    return job.last_us is not None and job.last_us - times[-1] <= 2 * apart
+
+
+def _is_often(job: JobFacts, found: Sequence[Episode]) -> bool:
+    """Return whether the episodes take a considerable share of the checkpoints since the first of them."""
+    first = found[0].first_us or 0
+    since = [c for c in concluded(job) if (c.triggered_us or c.ended_us or 0) >= first]
+    return sum(len(episode.checkpoints) for episode in found) >= _OFTEN * len(since)
 
 
 def unsuccessful_at_end(series: Sequence[Episode]) -> int:
     """Return how many of the last checkpoints in a row failed."""
-    return len(series[-1].checkpoints) if state_of(series) is State.ONGOING else 0
+    return len(series[-1].checkpoints) if series and series[-1].state is State.ONGOING else 0
 
 
 def fatal_at_end(
@@ -121,7 +153,7 @@ def severity_of(
     fatal: bool | None = None,
 ) -> Severity:
     """Return the severity of episodes according to `grade`. Harmless warm-ups are always informational."""
-    state = state_of(series)
+    state = state_of(job, series)
     if fatal is None:
         fatal = fatal_at_end(job, series)
     if not fatal and series and all(harmless_warm_up(episode) for episode in series):

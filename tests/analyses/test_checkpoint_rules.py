@@ -526,3 +526,33 @@ def test_the_job_has_failed_is_a_consequence_only_if_it_has() -> None:
         job.happens("task-failure", task="enrich", subtask_index=0)
         job.incidents[-1] = replace(job.incidents[-1], time_us=checkpoint.ended_us)
     assert results(checkpoint_declined.RULE, job.facts()) == []
+
+
+@pytest.mark.parametrize(
+    ("good", "after", "ongoing"),
+    [(4, 4, True), (4, 40, False), (60, 60, False)],
+    ids=["comes back", "is over", "is rare"],
+)
+def test_checkpoints_that_expire_again_after_each_recovery(
+    good: int, after: int, ongoing: bool
+) -> None:
+    job = Bench()
+    for _ in range(3):
+        job.completes(good)
+        job.expires()
+    job.completes(after)
+    found = finding(checkpoint_expired.RULE, job.facts())
+    assert found.state is (State.ONGOING if ongoing else State.RECOVERED)
+    assert ("expire again" in found.title) is ongoing
+    assert found.severity is not Severity.CRITICAL
+    job.happens("finished")
+    assert finding(checkpoint_expired.RULE, job.facts()).state is State.RECOVERED
+
+
+def test_two_series_of_failures_do_not_yet_keep_coming_back() -> None:
+    job = Bench()
+    for _ in range(2):
+        job.completes(3)
+        job.expires()
+    job.completes(2)
+    assert finding(checkpoint_expired.RULE, job.facts()).state is State.RECOVERED

@@ -13,8 +13,16 @@ from flowdiag.analyses.flink.failures.episodes import episodes, spells
 from flowdiag.analyses.flink.job import Checkpoint, Status
 from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.case import Suspect
+from flowdiag.analyses.flink.suspects.remedies import remedies_for
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
-from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.model.finding import (
+    Confidence,
+    Finding,
+    Inconclusive,
+    Severity,
+    State,
+    Subject,
+)
 
 from .judged import results_of
 from .workbench import Bench
@@ -741,3 +749,21 @@ def test_slow_checkpoints_name_no_culprit_without_a_reason() -> None:
     assert not [
         f for f in results_of(checkpoint_culprit.RULE, fast.facts()) if isinstance(f, Finding)
     ]
+
+
+@pytest.mark.parametrize(
+    ("index", "manager", "text"),
+    [
+        (None, None, "Compare the subtasks of the task with each other"),
+        (2, "tm-3", "Compare the subtask with its siblings"),
+    ],
+)
+def test_the_advice_names_only_known_taskmanagers(
+    index: int | None, manager: str | None, text: str
+) -> None:
+    kind = "task" if index is None else "subtask"
+    subject = Subject(kind=kind, task="enrich", subtask_index=index, taskmanager=manager)
+    found = NamedCulprit(suspect=Suspect(task="enrich"), subject=subject, why="late")
+    advice = remedies_for(Bench().job(), found)[0].text
+    assert advice.startswith(text)
+    assert ("tm-3" in advice) is (manager is not None) and "unknown" not in advice

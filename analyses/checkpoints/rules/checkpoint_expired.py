@@ -21,6 +21,9 @@ after them. It is a warning if expiries are ongoing or affect more than 1% of th
 otherwise. If at least six checkpoints expired on at least three days, and three quarters of them in the same three
 hours, the finding shows the time of day. CP201 determines the culprit.
 
+Failures that come back three times, and take a tenth of the checkpoints since then, are ongoing until the job ends, even
+if a checkpoint completed last.
+
 What to do
 ----------
 Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, enable unaligned
@@ -62,6 +65,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     in_a_row = max(len(e.checkpoints) for e in series)
     at_the_end = h.unsuccessful_at_end(series)
     over = f"{population} that completed or failed"
+    recurs = h.keeps_coming_back(job, series)
     unsuccessful = h.measurement(
         "unsuccessful-at-the-end",
         at_the_end,
@@ -78,7 +82,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         len(expired),
         fatal=h.fatal_at_end(job, series, limits.at_the_end),
         title=f"{len(expired)} of {h.fmt.plural(population, 'checkpoint')} expired"
-        f"{_outcome(job, at_the_end, in_a_row)}",
+        f"{_outcome(job, at_the_end, in_a_row, recurs=recurs)}",
         explain=h.text("CP101.expires") + time_of_day_text(expired),
         rank=h.Rank.SYMPTOM,
         measurements=(
@@ -98,11 +102,11 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     )
 
 
-def _outcome(job: h.Job, at_the_end: int, in_a_row: int) -> str:
+def _outcome(job: h.Job, at_the_end: int, in_a_row: int, *, recurs: bool) -> str:
     """Return the end of a title: whether any checkpoint has completed since."""
     if not at_the_end:
         often = f", up to {in_a_row} in a row" if in_a_row > 1 else ""
-        return f"{often}; later checkpoints completed"
+        return f"{often}; {'they expire again after each recovery' if recurs else 'later checkpoints completed'}"
     if not job.completed:
         return "; none has completed"
     if at_the_end == 1:

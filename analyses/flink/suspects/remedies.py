@@ -58,8 +58,13 @@ def remedies_for(
     subject = found.subject
     place = fmt.place(subject.taskmanager, subject.host)
     if found.cause is None and found.code is None:
+        host = f"Then check {place}" if subject.taskmanager or subject.host else ""
+        parts = "the subtask with its siblings"
+        if subject.kind == "task":
+            parts = "the subtasks of the task with each other"
+        siblings = f"Compare {parts}: records in, busy time, state size"
         compare = Action(
-            text=f"Compare the subtask with its siblings: records in, busy time, state size. Then check {place}",
+            text=". ".join(filter(None, (siblings, host))),
             verify="it acknowledges at the same time as its siblings, and no task waits for it",
         )
         return (compare, *h.remedies("data-skew", job, "overtake", "debloat"))
