@@ -8,6 +8,7 @@ from typing import Unpack
 
 from flowdiag.analyses.knowledge.message_advice import origin_note, with_advice
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.recurring import recurrence
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
 from flowdiag.parsers.spark import NO_REASON
@@ -177,14 +178,20 @@ def retried_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h
     """Return the finding about task exceptions after which a retry succeeded."""
     tasks = len({record.fields.get("task_id") for record in records})
     error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 400)
+    outcome = ", and a retry succeeded"
+    fields: h.SubjectFields = {"severity": h.Severity.INFO, "state": h.State.RECOVERED}
+    if recurs := recurrence(assessed.app, records):
+        fields = {"severity": h.Severity.WARNING, "state": h.State.ONGOING}
+        outcome = ", and tasks keep failing until the end of the input"
+        if recurs.among:
+            outcome = f" in {recurs.affected} of the last {recurs.among} {recurs.unit}"
     return _exception_finding(
         assessed,
         records,
-        f"{h.fmt.plural(tasks, 'task')} failed, and a retry succeeded",
+        f"{h.fmt.plural(tasks, 'task')} failed{outcome}",
         error,
         "No batch was lost, but a task that fails four times fails its batch.",
-        severity=h.Severity.INFO,
-        state=h.State.RECOVERED,
+        **fields,
     )
 
 
