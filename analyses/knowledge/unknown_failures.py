@@ -56,6 +56,7 @@ _PERSISTS: Final = 3
 _SURVIVED: Final = {
     "process": "It was logged below ERROR, and ordinary log lines follow: the process continued.",
     "tasks": "The tasks in this process kept running after it.",
+    "stream": "No task, batch or query failed, and the log continues: the application handled it.",
 }
 """By the value of `survived`, what continued after a failure."""
 _MODEST: Final = (Severity.WARNING, "The text does not show whether anything ended because of it.")
@@ -101,7 +102,7 @@ class FailureGroup:
     @property
     def is_survived(self) -> bool:
         """Whether the tasks handle this failure, or the process continued after each of the few failures."""
-        if self.first.text.get("survived") == "tasks":
+        if self.first.text.get("survived") in ("tasks", "stream"):
             return True
         return self.count < _PERSISTS and all(one.text.get("survived") for one in self.members)
 

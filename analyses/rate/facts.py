@@ -455,6 +455,9 @@ class ApplicationFacts:
     started_us: int | None = None
     ended_us: int | None = None
     last_us: int | None = None
+    late_us: int | None = (
+        None  # end of the last late trigger in a log, even if it proves no overload
+    )
     stopped_us: int | None = None  # when its stop began, from `assessment.endings`
     unseen_stop: str | None = (
         None  # the failure that shows its stop, if the input has no other sign of the stop

@@ -19,6 +19,7 @@ from flowdiag.analyses.rate.assemble.batches import (
 )
 from flowdiag.analyses.rate.assemble.late import (
     ended_overload,
+    last_late_us,
     late_triggers,
     without_inconclusive_late_triggers,
 )
@@ -171,6 +172,7 @@ def _application(
         started_us=min(_times_of(about, "started"), default=None),
         ended_us=max(_times_of(about, "ended"), default=None),
         last_us=last_us,
+        late_us=last_late_us(singles[Event.SPARK_INCIDENT]),
         origins=_origins(raw, about),
         damaged=damaged,
     )

@@ -112,6 +112,12 @@ def late_triggers(rows: Iterable[Row]) -> list[Trigger]:
     )
 
 
+def last_late_us(rows: Iterable[Row]) -> int | None:
+    """Return when the last late trigger completed. It shows that a query ran, even if it proves no overload."""
+    late = late_triggers(rows)
+    return max((one.time_us + (one.duration_ms or 0) * 1000 for one in late), default=None)
+
+
 def _trigger_of(row: Row) -> Trigger | None:
     spent, time_us = field_of(row, "spent_ms"), row.get("time_us")
     if row.get("template") != "falling-behind" or not spent.isdecimal() or time_us is None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from flowdiag.analyses.knowledge.unknown_failures import (
     FailureGroup,
     Occurrence,
 )
 from flowdiag.analyses.rate import helpers as h
+
+_OUTLIVED_US: Final = 10_000_000
+"""Minimum time from a handled failure to the end of the log. Spark logs a failed task or query within a second."""
 
 
 def is_end(group: FailureGroup) -> bool:
@@ -20,10 +25,28 @@ def is_slow_start_heartbeat(app: h.ApplicationFacts, record: h.Record) -> bool:
     return local and "CoarseGrainedScheduler@" in (record.cause or "")
 
 
-def occurrence_of(record: h.Record) -> Occurrence:
+def handled_until(app: h.ApplicationFacts) -> int | None:
+    """Return the time until which the application must have handled every logged error, or None.
+
+    Batches or triggers ran, no task, batch or query failed, and the log continues. Spark logs a failed task at once.
+    """
+    events = [event for query in app.queries for event in query.events]
+    troubles = (*app.incidents, *(one for one in events if one.what == "terminated" and one.cause))
+    worked = app.batches or app.late_us or any(query.triggers for query in app.queries)
+    ended = any(one.fields.get("ended") for one in app.failures)
+    if not worked or troubles or ended or app.last_us is None:
+        return None
+    return app.last_us - _OUTLIVED_US
+
+
+def occurrence_of(record: h.Record, handled_us: int | None = None) -> Occurrence:
+    """Return a failure with its texts. `handled_us` is the time until which failures were handled (`handled_until`)."""
+    text = record.fields
+    if handled_us is not None and record.time_us is not None and record.time_us <= handled_us:
+        text = {**text, "survived": "stream"}
     return Occurrence(
         failure=record.cause or "",
-        text=record.fields,
+        text=text,
         time_us=record.time_us,
         ref=record.ref,
         place=record.host,

@@ -20,7 +20,8 @@ In the log of an application with batches or triggers, errors are often handled,
 and queries. The rule then reports a failure only if the text shows that it ended the application, and no batch or
 trigger follows.
 
-A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it.
+A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it. So is a logged
+error if batches or triggers ran, none failed, and the log continues for ten seconds or longer.
 
 "Job 41 cancelled because SparkContext was shut down" is an effect of a stop. If the input does not contain the stop
 itself, the rule is inconclusive. A failure in a shutdown hook is only a note, because the process was already ending.
@@ -46,6 +47,7 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment.endings import harmless_failure
 from flowdiag.analyses.rate.detect.unexplained import (
+    handled_until,
     is_end,
     is_last,
     is_slow_start_heartbeat,
@@ -67,20 +69,27 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
             checks=("driver-log",),
             job=assessed.key,
         )
+    groups = _groups(app)
+    for group in groups[:GROUPS]:
+        yield _finding(assessed, group)
+    yield from _open_end(assessed, groups)
+
+
+def _groups(app: h.ApplicationFacts) -> h.Sequence[FailureGroup]:
+    """Return the failures that no other rule reports. With batches or triggers, only those that ended the application."""
     quotas = {one.ref for one in app.incidents_of("pods-over-quota")}  # RT313 reports them
+    until_us = handled_until(app)
     found = [
-        one
+        occurrence_of(one, until_us)
         for one in app.failures
         if one.ref not in quotas
         and not harmless_failure(one.cause or "")
         and not is_slow_start_heartbeat(app, one)
     ]
-    groups = failure_groups(map(occurrence_of, found), [*reported_texts(app)])
+    groups = failure_groups(found, [*reported_texts(app)])
     if app.batches or any(query.triggers for query in app.queries):
-        groups = [group for group in groups if is_end(group) and is_last(app, group)]
-    for group in groups[:GROUPS]:
-        yield _finding(assessed, group)
-    yield from _open_end(assessed, groups)
+        return [group for group in groups if is_end(group) and is_last(app, group)]
+    return groups
 
 
 def _open_end(
@@ -115,7 +124,8 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
     failures = [
         one for one in own or named or app.failures if not is_slow_start_heartbeat(app, one)
     ]
-    for group in failure_groups(map(occurrence_of, failures))[:GROUPS]:
+    until_us = handled_until(app)
+    for group in failure_groups(occurrence_of(one, until_us) for one in failures)[:GROUPS]:
         yield _finding(assessed, group)
 
 
