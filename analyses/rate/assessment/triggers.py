@@ -393,6 +393,12 @@ def _overrun_clause(state: StreamState, late: Sequence[Trigger], overrun: float)
     over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
     if middle <= interval or over <= overrun or state.pauses:
         return None
+    if all(t.batch is None for t in late):
+        growth = ", and they take longer each time" if state.delay_grows else ""
+        return (
+            f"the last {fmt.plural(len(late), 'late trigger')} took {middle / interval:.1f} intervals in the "
+            f"median{growth}; the log shows only late triggers"
+        )
     return (
         f"{fmt.percent(over)} of the triggers take longer than the interval (median "
         f"{middle / interval:.1f} intervals) and {'take longer each time' if state.delay_grows else 'do not recover'}"
