@@ -562,6 +562,97 @@ def test_a_query_that_stops_a_query_with_another_name_shares_its_checkpoint(
     assert [finding.cause for finding in findings] == ([cause] if cause else [])
 
 
+@pytest.mark.parametrize(
+    ("other", "at_ms", "exception", "number"),
+    [
+        ("orders-us", 10_000, None, 1),
+        ("orders", 10_000, None, 0),
+        ("orders-us", 60_000, None, 0),
+        ("orders-us", 10_000, "IllegalStateException: no price", 0),
+    ],
+    ids=["at once", "same name", "later", "after a failure"],
+)
+def test_an_event_log_shows_two_queries_with_one_checkpoint_location(
+    other: str, at_ms: int, exception: str | None, number: int
+) -> None:
+    def event(what: str, at: int, run: str, name: str, cause: str | None = None) -> Any:
+        record = w.record(kind="spark_query", at=at, what=what, run_id=run, cause=cause)
+        return replace(record, name=name)
+
+    events = (
+        event("started", 0, "r1", "orders"),
+        event("terminated", 0, "r1", "orders", exception),
+        event("started", at_ms, "r2", other),
+    )
+    first = [w.trigger(n, 500, run_id="r1") for n in range(5)]
+    second = [w.trigger(n + at_ms // 2000, 500, run_id="r2") for n in range(9)]
+    query = w.query([*first, *second], events=events)
+    findings = found(w.application(queries=(query,)), "RT103")
+    writers = [finding for finding in findings if finding.cause == "two-writers"]
+    assert len(writers) == number
+    assert all(f.severity == "warning" and "orders-us" in f.title for f in writers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "title", "severity"),
+    [
+        (range(30), "18 tasks failed in 18 of the last 20 triggers", "warning"),
+        (range(100), "18 tasks failed, and a retry succeeded", "info"),
+    ],
+    ids=["to the end", "only at the start"],
+)
+def test_tasks_that_fail_in_most_triggers_keep_failing(
+    numbers: range, title: str, severity: str
+) -> None:
+    lost = tuple(
+        w.record("task-lost", at=2000 * n + 300, cause="MemoryError", task_id=str(n))
+        for n in range(12, 30)
+    )
+    triggers = [w.trigger(n, 1000) for n in numbers]
+    app = w.application(queries=(w.query(triggers),), incidents=lost)
+    (finding,) = found(app, "RT103")
+    assert (finding.title.partition(":")[0], finding.severity) == (title, severity)
+    assert (finding.state == "ongoing") is (severity == "warning")
+
+
+@pytest.mark.parametrize(("last_ms", "severity"), [(62_000, "warning"), (300_000, "info")])
+def test_tasks_keep_failing_in_a_log_with_only_late_triggers(last_ms: int, severity: str) -> None:
+    lost = tuple(
+        w.record("task-lost", at=2000 * n + 300, cause="MemoryError", task_id=str(n))
+        for n in range(12, 30)
+    )
+    late = [replace(w.trigger(n, 2500), batch=None, rows=None) for n in range(12, 31)]
+    app = w.application(queries=(w.query(late),), incidents=lost, last_us=(w.T0 + last_ms) * 1000)
+    (finding,) = found(app, "RT103")
+    assert finding.severity == severity
+    assert ("keep failing until the end" in finding.title) is (severity == "warning")
+
+
+def test_a_log_with_only_late_triggers_shows_no_share_of_them() -> None:
+    late = [replace(w.trigger(n, 2500), batch=None, rows=None) for n in range(20)]
+    (finding,) = found(w.application(queries=(w.query(late),)), "RT101")
+    assert "%" not in finding.title and "only late triggers" in finding.title
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_an_application_handles_its_errors_if_no_task_or_query_failed(late: bool) -> None:
+    errors = tuple(
+        w.record(kind="failure", at=4000 * n, cause=f"could not enrich order {n}", level="ERROR")
+        for n in range(20)
+    )
+    at_us = (w.T0 + 3000) * 1000 if late else None
+    values: dict[str, Any] = {
+        "failures": errors,
+        "late_us": at_us,
+        "last_us": (w.T0 + 80_000) * 1000,
+    }
+    (finding,) = found(w.application(**values), "RT108")
+    assert finding.severity == ("info" if late else "warning")
+    failed = w.record("task-lost", at=70_000, cause="KeyError: 7", task_id="3")
+    (finding,) = found(w.application(incidents=(failed,), **values), "RT108")
+    assert finding.severity == "warning"
+
+
 def test_receivers_are_compared_by_bytes_without_record_counts() -> None:
     batches = [replace(b, records=None, streams=()) for b in late_batches()]
 

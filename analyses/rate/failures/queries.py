@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.knowledge.message_advice import origin_note
@@ -80,6 +81,7 @@ def shared_checkpoint(
     names = [*dict.fromkeys(record.name or "" for record in started)]
     replaced = [r for r in assessed.app.incidents_of("run-replaced") if r.fields["id"] == query.id]
     if len(names) < 2 or not replaced:
+        yield from _takeover(assessed, query, started)
         return
     first, last = names[0], names[-1]
     yield h.query_finding(
@@ -89,7 +91,7 @@ def shared_checkpoint(
         title=f"The start of query {last} stopped query {first}: both use the same checkpoint location",
         explain=f"Query {first} no longer runs. Query {last} continues at the offsets of {first}, so it skips the rows "
         "before them.",
-        why=f"uses the checkpoint location of query {first}, which it stopped",
+        why=f"query {last} uses the checkpoint location of query {first}, which it stopped",
         cause="two-writers",
         rank=h.Rank.ROOT_CAUSE,
         first_us=replaced[0].time_us,
@@ -97,6 +99,51 @@ def shared_checkpoint(
         evidence=h.evidence_of([*replaced, *started]),
         actions=h.remedies("two-writers", assessed.app),
     )
+
+
+def _takeover(
+    assessed: h.AssessedApplication, query: h.QueryFacts, started: h.Sequence[h.Record]
+) -> h.Iterator[h.Finding]:
+    """Yield the finding about a query that began, with another name, as soon as a run of the same query ended.
+
+    An event log does not show that one start stopped the other run. But it shows both names of the query ID, which
+    belongs to the checkpoint location.
+    """
+    for one, other in pairwise(started):
+        if one.name != other.name and _follows_at_once(query, one, other):
+            yield h.query_finding(
+                assessed,
+                query,
+                severity=h.Severity.WARNING,
+                confidence=h.Confidence.MEDIUM,
+                title=f"Queries {one.name} and {other.name} use the same checkpoint location: {other.name} began as "
+                f"soon as {one.name} ended",
+                explain=f"The start of a second query on a checkpoint location stops the first query. Query {other.name} "
+                f"continues at the offsets of {one.name}, so it skips the rows before them. If the application stops "
+                f"{one.name} on purpose and only renames it, this is harmless.",
+                why=f"query {other.name} uses the checkpoint location of query {one.name}, which ended when it began",
+                cause="two-writers",
+                rank=h.Rank.ROOT_CAUSE,
+                first_us=other.time_us,
+                count=1,
+                evidence=h.evidence_of([other, one]),
+                actions=h.remedies("two-writers", assessed.app),
+            )
+            return
+
+
+def _follows_at_once(query: h.QueryFacts, one: h.Record, other: h.Record) -> bool:
+    """Return whether a run began within an interval of the last trigger of a run that ended without an exception."""
+    run = one.fields.get("run_id")
+    ends = [t.time_us + (t.duration_ms or 0) * 1000 for t in query.triggers if t.run_id == run]
+    failed = any(r.cause for r in query.events_of("terminated") if r.fields.get("run_id") == run)
+    if failed or not ends or other.time_us is None:
+        return False
+    paused_us = other.time_us - max(ends)
+    return paused_us <= (query.trigger_interval_ms or _AT_ONCE_MS) * 1000
+
+
+_AT_ONCE_MS: Final = 5000  # without a known interval
 
 
 def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: int) -> str:
