@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect, bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -360,17 +360,30 @@ def _group_failures(
 
 def _shutdowns(job: JobFacts, facts: ClusterFacts | None) -> list[tuple[int, int]]:
     """Return the periods in which the cluster was stopped: from the first process that ends to the JobManager."""
-    ends = [
-        (incident.time_us, incident.text.get("role"), incident.text.get("template"))
-        for incident in (*job.incidents, *(facts.incidents if facts is not None else ()))
-        if incident.time_us is not None
-        and (incident.text.get("template") == _SIGNAL or SHUTS_DOWN in (incident.cause or ""))
-    ]
+    ends = [*_process_ends(job.incidents), *(() if facts is None else _ends_without_job(facts))]
     return [
         (min(time for time, *_ in ends if 0 <= stop - time <= SHUTDOWN_US), stop + SHUTDOWN_US)
         for stop, role, template in ends
         if role == "jobmanager" and template == _SIGNAL
     ]
+
+
+_ProcessEnd = tuple[int, str | None, str | None]
+
+
+def _process_ends(incidents: Iterable[Incident]) -> Iterator[_ProcessEnd]:
+    """Yield the time, the role and the template of each record about a process that is stopped."""
+    for incident in incidents:
+        template = incident.text.get("template")
+        if incident.time_us is not None and (
+            template == _SIGNAL or SHUTS_DOWN in (incident.cause or "")
+        ):
+            yield incident.time_us, incident.text.get("role"), template
+
+
+@once
+def _ends_without_job(facts: ClusterFacts) -> tuple[_ProcessEnd, ...]:
+    return tuple(_process_ends(facts.incidents))
 
 
 def _is_of_shutdown(failure: Failure, stops: Sequence[tuple[int, int]]) -> bool:
