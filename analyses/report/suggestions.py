@@ -138,8 +138,8 @@ class _Place:
         """Whether the application runs only in its driver, as with the master `local[*]`."""
         return (self._first_value("application") or "").startswith("local-")
 
-    def deployment(self) -> str:
-        """Return `yarn` or `kubernetes`, or `any` if the deployment is unknown."""
+    def deployment(self) -> str | None:
+        """Return `yarn` or `kubernetes`, or None if the deployment is unknown."""
         names = [*self.inputs.names, *filter(None, map(self._first_value, _PLACES))]
         if any(_CONTAINER.search(name) or _APPLICATION.search(name) for name in names):
             return "yarn"
@@ -149,7 +149,7 @@ class _Place:
         if is_pod or any(item.kind == "kubectl" for item in self.inputs.inputs):
             return "kubernetes"
         text = "\n".join(self.texts)
-        return next((name for name, words in _WORDS_OF.items() if words.search(text)), "any")
+        return next((name for name, words in _WORDS_OF.items() if words.search(text)), None)
 
     def words(self) -> Mapping[str, str]:
         """Return the names to show to readers."""

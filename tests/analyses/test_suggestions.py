@@ -163,6 +163,13 @@ def test_a_consequence_requests_evidence_of_its_own_cause_even_if_it_is_certain(
     )
 
 
+def test_an_unknown_deployment_of_spark_gets_the_command_for_spark() -> None:
+    subject = {"kind": "query", "query": "orders"}
+    made = built(found("RT103", "two-writers", subject=subject, confidence=Confidence.MEDIUM))
+    commands = {each.check: each.command for each in made.summary.suggestions}
+    assert commands["running-jobs"] == "curl -s http://MASTER:8080/json/"
+
+
 def test_kubernetes_is_recognised_by_the_name_of_a_pod() -> None:
     subject = {"kind": "taskmanager", "taskmanager": "orders-taskmanager-1-2"}
     made = built(found("CP302", "taskmanager-lost", subject=subject))
