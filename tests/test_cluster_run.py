@@ -104,7 +104,6 @@ def test_a_cluster_gives_the_same_report_byte_for_byte(
     assert executors_of(cluster, "worker-1") and executors_of(cluster, "worker-2")
 
 
-@pytest.mark.full
 def test_a_signal_frees_the_executors(cluster: Cluster, inputs: Path, tmp_path: Path) -> None:
     """Check that the driver deregisters from the master before it ends."""
     before, unregistered = finished(cluster), cluster.log_of("master").count(UNREGISTERED)

@@ -231,7 +231,6 @@ def test_a_healthy_namespace_adds_no_finding(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.application
-@pytest.mark.full
 def test_one_command_collects_and_diagnoses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

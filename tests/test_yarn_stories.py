@@ -88,7 +88,6 @@ def test_a_preempted_container_explains_the_lost_taskmanager(
 
 
 @pytest.mark.application
-@pytest.mark.full
 def test_one_command_collects_and_diagnoses(tmp_path: Path) -> None:
     world, report = Yarn(logs={MASTER: {"jobmanager.log": "began\n"}}), tmp_path / "report.json"
     with serving(world) as server:

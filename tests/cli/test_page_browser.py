@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.mark.parametrize("number", [0, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.parametrize("number", [0, 2])
 def test_a_page_of_a_recording(number: int, browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(page_of(number), encoding="utf-8")
