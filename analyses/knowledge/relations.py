@@ -342,6 +342,17 @@ RELATIONS: Final = (
         source="the kubelet ends the pod's containers; heartbeat.timeout",
     ),
     Relation(
+        name="process-silent",
+        causes=(
+            *("taskmanager-lost", "worker-failed", "out-of-memory", "garbage-collection"),
+            *("process-paused", "network"),
+        ),
+        explain=("ST306",),
+        shared=SharedProperty.MACHINE,
+        clause="calls to it get no response",
+        source="a process that ended or stands still answers no RPC call: AskTimeoutException after pekko.ask.timeout",
+    ),
+    Relation(
         name="process-lost",
         causes=("worker-failed",),
         rules=("ST202",),

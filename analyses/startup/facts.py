@@ -147,6 +147,7 @@ class Trouble:
     Args:
         kind: template ID of the message.
         peer: host of the remote process, or another key that separates messages of the same kind.
+        address: `host:port` of the remote process in the RPC layer.
         cause: deepest cause in the first message.
         values: fields of the first message.
         resource: `namespace/name`, if the Kubernetes Operator logs it.
@@ -162,6 +163,7 @@ class Trouble:
     taskmanager: str | None = None
     host: str | None = None
     peer: str | None = None
+    address: str | None = None
     cause: str | None = None
     size: int | None = None
     values: Mapping[str, str] = field(default_factory=dict)

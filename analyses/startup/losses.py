@@ -64,6 +64,26 @@ def host_of(facts: StartupFacts, name: str) -> str | None:
     )
 
 
+def taskmanager_at(facts: StartupFacts, address: str | None) -> str | None:
+    """Return the TaskManager with an address, or None if none or several may have it.
+
+    By default, the resource ID begins with the address of the RPC layer. Otherwise, the host counts.
+
+    Args:
+        address: `host:port`, or only the host.
+    """
+    if address is None:
+        return None
+    host = address.partition(":")[0]
+    tasks = [t for job in facts.jobs for start in job.starts for t in start.tasks if t.taskmanager]
+    hosts = {t.taskmanager: t.host for t in tasks} | {w.name: w.host for w in facts.workers}
+    lost = {i.taskmanager: i.host for i in incidents_of(facts) if i.taskmanager}
+    hosts = {name: hosts.get(name) or lost.get(name) for name in (*hosts, *lost)}
+    by_id = {name for name in hosts if name and name.startswith(f"{address}-")}
+    found = by_id or {name for name in hosts if host in (hosts[name], name)}
+    return next(iter(found)) if len(found) == 1 else None
+
+
 def broken_connection(
     facts: StartupFacts, name: str, host: str | None, low: float, high: float
 ) -> Incident | None:

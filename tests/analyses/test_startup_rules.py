@@ -186,6 +186,23 @@ def test_calls_without_an_answer() -> None:
     assert w.findings(RPC, w.facts(running, troubles=(slow, _oversized()))) == []
 
 
+def test_unanswered_calls_name_the_taskmanager_at_their_address() -> None:
+    running = w.job(w.start(w.task(0)))
+    workers = tuple(
+        replace(w.worker(name), host=host)
+        for name, host in (("a:41-x", "a"), ("a:42-y", "a"), ("pod-1", "b"))
+    )
+    for peer, address, name in (
+        ("a", "a:42", "a:42-y"),
+        ("a", "a:43", None),
+        ("b", "b:6122", "pod-1"),
+        ("b", None, "pod-1"),
+    ):
+        slow = w.trouble("rpc-ask-timed-out", count=9, peer=peer, address=address)
+        (finding,) = w.findings(RPC, w.facts(running, workers=workers, troubles=(slow,)))
+        assert finding.subject.taskmanager == name
+
+
 def test_a_quarantine() -> None:
     seen = w.facts(
         w.job(w.start(w.task(0))),

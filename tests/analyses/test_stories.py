@@ -192,6 +192,17 @@ def test_a_finding_that_ended_long_before_explains_nothing() -> None:
     assert len(stories_) == 2
 
 
+@pytest.mark.parametrize("cause", ["taskmanager-lost", "process-paused", "out-of-memory"])
+def test_unanswered_calls_are_part_of_the_story_of_a_lost_taskmanager(cause: str) -> None:
+    lost = found(cause, kind="taskmanager", taskmanager="tm-1", at=(30, 31))
+    for name, count in (("tm-1", 1), ("tm-2", 2)):
+        calls = found(
+            "rpc-trouble", job=None, at=None, kind="taskmanager", taskmanager=name, rank=40
+        )
+        stories_, _ = stories_and_codes(("CP302", lost), ("ST306", calls))
+        assert len(stories_) == count
+
+
 def test_a_later_finding_does_not_explain_an_earlier_one() -> None:
     stories_, _ = stories_and_codes(
         ("CP302", found("taskmanager-lost", kind="taskmanager", taskmanager="tm-1", at=(30, 31))),

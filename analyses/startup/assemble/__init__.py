@@ -116,6 +116,7 @@ def _troubles(rows: Iterable[Row]) -> Iterator[Trouble]:
             taskmanager=row["writer_taskmanager"],
             host=row["writer_host"],
             peer=row["peer"] or None,
+            address=row["address"] or None,
             cause=row["cause"],
             size=row["bytes"],
             values=dict(row["fields"] or {}),

@@ -31,6 +31,7 @@ from __future__ import annotations
 from typing import Final, Unpack
 
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup import losses
 from flowdiag.analyses.startup.detect.calls import before_shutdown, main_peer
 from flowdiag.parsers.units import version_of
 
@@ -95,7 +96,8 @@ def _finding(
 ) -> h.Finding:
     """Return a finding about the remote process that most troubles name."""
     peer, *_ = main_peer(troubles)
-    known = next((w for w in facts.workers if peer is not None and w.host == peer), None)
+    addresses = {trouble.address or peer for trouble in troubles if trouble.peer == peer}
+    known = losses.taskmanager_at(facts, addresses.pop()) if len(addresses) == 1 else None
     fields: h.FindingFields = {
         "severity": h.Severity.WARNING,
         "why": overrides["title"],
@@ -108,7 +110,7 @@ def _finding(
         ongoing=not facts.running,
         subject=h.Subject(
             kind="taskmanager" if known else "process",
-            taskmanager=known.name if known else None,
+            taskmanager=known,
             host=peer,
         ),
         **fields | overrides,
