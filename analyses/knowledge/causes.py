@@ -81,9 +81,17 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
+    """A cause and what is known about it.
+
+    Args:
+        open_question: what a finding with this cause leaves open, so that more evidence is useful.
+        answered_by: signals of votes that answer the open question.
+    """
+
     meaning: str
     explanation: str = ""
     open_question: str | None = None
+    answered_by: tuple[str, ...] = ()
     checks: dict[str, tuple[str, str]] = field(default_factory=dict)
     remedies: dict[str, Remedy] = field(default_factory=dict)
     checked_by: str | None = None

@@ -348,7 +348,9 @@ def is_certain(story: LinkedFindings) -> bool:
     head = (story.culprit or story.root)[1]
     cause = CAUSES.get(story.cause or "")
     sure = head.confidence is f.Confidence.HIGH and not story.competing
-    return sure and cause is not None and cause.open_question is None
+    if not sure or cause is None:
+        return False
+    return cause.open_question is None or any(v.signal in cause.answered_by for v in head.votes)
 
 
 def phrase_of(check: str) -> str:

@@ -349,6 +349,19 @@ def test_the_log_of_a_lost_taskmanager_shows_that_it_ended_itself() -> None:
     assert "System.exit" in found.actions[0].text
 
 
+def test_all_taskmanagers_that_end_themselves_in_one_crisis_are_named() -> None:
+    job = Bench()
+    job.completes(10)
+    stops(job, "tm-3")
+    stops(job, "tm-2")
+    gone = "org.apache.flink.util.FlinkExpectedException: The TaskExecutor is shutting down."
+    for task, index in job.on("tm-3"):
+        fails(job, job.now_s, task, index, gone)
+    found = only_finding(process_lost.RULE, job.facts())
+    assert found.subject.taskmanager == "tm-3"
+    assert "ended on its own (so did tm-2)" in found.title
+
+
 def test_a_taskmanager_that_is_lost_before_the_shutdown_of_its_cluster_is_lost() -> None:
     job = Bench()
     job.completes(10)

@@ -18,6 +18,7 @@ from flowdiag.analyses.model.finding import (
     Severity,
     State,
     Subject,
+    Vote,
 )
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate.assessment import assess
@@ -123,6 +124,13 @@ def test_no_check_is_unused() -> None:
 def test_a_certain_diagnosis_needs_no_more_evidence() -> None:
     made = built(found("CP201", "data-skew"))
     assert made.summary.suggestions == [] and words.first_steps(made) == []
+
+
+def test_a_signal_that_answers_the_open_question_needs_no_more_evidence() -> None:
+    for signal, certain in (("ended-itself", True), ("shut-down", False)):
+        vote = Vote(signal=signal, text="its log ends", weight=4)
+        lost = found("CP302", "taskmanager-lost", confidence=Confidence.HIGH, votes=(vote,))
+        assert (built(lost).summary.suggestions == []) is certain
 
 
 def test_an_uncertain_answer_names_the_evidence_and_its_command() -> None:

@@ -118,10 +118,10 @@ def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
 
 def _exit_finding(job: h.Job, exits: list[Exit]) -> h.Finding:
     first, last = exits[0], exits[-1]
+    others = _others_text(exits[1:])
     begins = [attempt.deployed_us or 0 for attempt in job.attempts]
     continues = job.completed_after(last.time_us) or max(begins, default=0) > last.time_us
     where = first.stop.taskmanager or "an unknown TaskManager"
-    others = f". So did {h.fmt.plural(len(exits) - 1, 'other TaskManager')}" if exits[1:] else ""
     votes = h.votes_for({"ended-itself": _exit_text(first)}, RULE.signals)
     return h.incident_finding(
         job,
@@ -153,6 +153,7 @@ def _exit_text(each: Exit) -> str:
     )
 
 
+_NAMED: Final = 3  # other TaskManagers in a title
 _LOST_ELSEWHERE: Final = "The tasks that failed first were running elsewhere and lost their connection to this TaskManager."
 _ENDED_ITSELF: Final = (
     "A TaskManager logs each signal that stops it and each fatal error. Its log contains neither before 'Stopping "
@@ -162,12 +163,12 @@ _ENDED_ITSELF: Final = (
 
 def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     last, where, known = group[-1], h.fmt.place(*lost), lost != (None, None)
-    exits = _exits_of(job, lost, last)
+    exits, others = _exits_of(job, lost, group)
     votes = _votes(lost, last, exits)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
     down = last.final or last.state is h.State.ONGOING
-    what = _event_text(where if known else None, exits)
+    what = _event_text(where if known else None, exits) + _others_text(others)
     followed = f"; {restarts} failures followed" if restarts > 1 else ""
     numbers = [("losses", len(group), "times"), ("failures", restarts, "restarts")]
     remedies = ("own-exit",) * bool(exits) + ("find-out", "spare-slots")
@@ -185,7 +186,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         explain=_reason_text(exits)
         + (f" {slots} failures due to missing slots were a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
-        evidence=h.cite(_records(group, exits)),
+        evidence=h.cite(_records(group, [*exits, *others])),
         actions=h.remedies("taskmanager-lost", job, *remedies, place=where),
         votes=votes,
     )
@@ -193,10 +194,25 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     return replace(finding, severity=severity or finding.severity)
 
 
-def _exits_of(job: h.Job, lost: Lost, crisis: h.Crisis) -> list[Exit]:
-    """Return the exit of the lost TaskManager in a crisis, if its own log shows that it ended on its own."""
+def _exits_of(job: h.Job, lost: Lost, group: list[h.Crisis]) -> tuple[list[Exit], list[Exit]]:
+    """Return the exit of the lost TaskManager in its last crisis, and the exits of other TaskManagers in any crisis."""
     exits = exits_of(job.cluster)
-    return [e for e in exits if e.stop.taskmanager == lost[0] and _is_in(e, crisis)]
+    own = [e for e in exits if e.stop.taskmanager == lost[0] and _is_in(e, group[-1])]
+    others = [
+        e
+        for e in exits
+        if e.stop.taskmanager not in (lost[0], None) and any(_is_in(e, crisis) for crisis in group)
+    ]
+    return own, others
+
+
+def _others_text(others: list[Exit]) -> str:
+    """Return a clause about TaskManagers that ended on their own as well."""
+    if not others:
+        return ""
+    names = [e.stop.taskmanager or "an unknown TaskManager" for e in others]
+    more = f" and {h.fmt.plural(len(names) - _NAMED, 'other')}" if names[_NAMED:] else ""
+    return f" (so did {h.fmt.listed(names[:_NAMED])}{more})"
 
 
 def _event_text(where: str | None, exits: list[Exit]) -> str:
