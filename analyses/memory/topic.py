@@ -165,6 +165,11 @@ class Memory(FlinkTopic):
             return False  # options do not explain the problem in the status
         return bool(facts.processes or facts.buffers or killed or facts.files)
 
+    def is_fed(self, facts: MemoryFacts) -> bool:
+        """Return whether the input shows a job, a stopped process or a plan. Idle processes show no healthy job."""
+        shown = facts.jobs or facts.kills or self.is_calculated(facts)
+        return bool(shown) and self.is_assessed(facts)
+
     def is_calculated(self, facts: MemoryFacts) -> bool:
         """Return whether the input contains only options, so that sizes are calculated, not observed."""
         return not (facts.buffers or facts.kills or facts.jobs or facts.writers) and not any(

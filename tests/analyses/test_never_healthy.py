@@ -224,6 +224,25 @@ def test_calculated_is_not_healthy() -> None:
     assert seen.summary.verdict is Verdict.CALCULATED
 
 
+def test_processes_without_a_job_are_not_a_healthy_job() -> None:
+    size = {"taskmanager.memory.process.size": "4g"}
+    process = MemoryProcess(role="taskmanager", configured=size, observed={"process": 4 << 30})
+    common = ClusterFacts(jobs=(), processes=())
+    idle = {
+        "memory": MemoryFacts(processes=(process,)),
+        "startup": StartupFacts(common=common, jobs=()),
+    }
+    inputs = InspectedInputs(sources=(), to_scan=(), side_inputs={}, notes=())
+    report = report_on((MEMORY, STARTUP), inputs, Measured(facts=idle), Options(everything=True))
+    assert report.summary.verdict == "inconclusive"
+    job = reports.job_facts(is_failing=False)
+    with_job = idle | {"memory": MemoryFacts(processes=(process,), jobs=(job,))}
+    report = report_on(
+        (MEMORY, STARTUP), inputs, Measured(facts=with_job), Options(everything=True)
+    )
+    assert report.summary.verdict == "healthy"
+
+
 def test_unknown_versions_and_options_are_warnings() -> None:
     options = Options(memory=MemoryOptions(given={"managed.fraktion": "0.2"}, version="9.9"))
     notes = list(MEMORY.notes(MemoryFacts(processes=()), MemoryFacts(processes=()), options))
