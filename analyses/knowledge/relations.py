@@ -350,7 +350,7 @@ RELATIONS: Final = (
         explain=("ST306",),
         shared=SharedProperty.MACHINE,
         clause="calls to it get no response",
-        source="a process that ended or stands still answers no RPC call: AskTimeoutException after pekko.ask.timeout",
+        source="a process that ended or is paused answers no RPC call: AskTimeoutException after pekko.ask.timeout",
     ),
     Relation(
         name="process-lost",

@@ -75,13 +75,18 @@ def taskmanager_at(facts: StartupFacts, address: str | None) -> str | None:
     if address is None:
         return None
     host = address.partition(":")[0]
-    tasks = [t for job in facts.jobs for start in job.starts for t in start.tasks if t.taskmanager]
-    hosts = {t.taskmanager: t.host for t in tasks} | {w.name: w.host for w in facts.workers}
-    lost = {i.taskmanager: i.host for i in incidents_of(facts) if i.taskmanager}
-    hosts = {name: hosts.get(name) or lost.get(name) for name in (*hosts, *lost)}
-    by_id = {name for name in hosts if name and name.startswith(f"{address}-")}
+    hosts = _hosts(facts)
+    by_id = {name for name in hosts if name.startswith(f"{address}-")}
     found = by_id or {name for name in hosts if host in (hosts[name], name)}
     return next(iter(found)) if len(found) == 1 else None
+
+
+def _hosts(facts: StartupFacts) -> dict[str, str | None]:
+    """Return the host of each known TaskManager, from its losses, its tasks or its registration."""
+    tasks = (task for job in facts.jobs for start in job.starts for task in start.tasks)
+    known = (*incidents_of(facts), *tasks)
+    hosts = {each.taskmanager: each.host for each in known if each.taskmanager}
+    return hosts | {worker.name: worker.host for worker in facts.workers}
 
 
 def broken_connection(
