@@ -32,6 +32,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "memory-full": ("out-of-memory", ("more", "spark-heap")),
     "python-memory-full": ("out-of-memory", ("spark-python",)),
     "python-worker-lost": ("python-worker-lost", ()),
+    "python-lost-jvm": ("driver-killed", ()),
     "network-buffers": ("insufficient-network-buffers", ("count",)),
     "not-enough-slots": ("not-enough-slots", ("more-slots", "slots")),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),

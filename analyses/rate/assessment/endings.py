@@ -6,6 +6,7 @@ of these exceptions is a cause.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -81,6 +82,11 @@ _OF_AN_END: Final = (
     "[terminated, pool size",
 )
 
+# Py4J repeats the exception of the JVM after these words, unless the JVM is gone.
+_LOST_JVM: Final = re.compile(
+    r"Py4JError: An error occurred while calling \w{1,40}\.\w{1,200}\s*$", re.MULTILINE
+)
+
 
 def harmless_failure(reason: str | None) -> bool:
     """Return whether a failure is harmless: a stop canceled the job, or another copy of the task succeeded."""
@@ -150,7 +156,8 @@ class _Ending:
         after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us
         # The Python process ends before the JVM notices, so its lost channel is logged before the stop.
         after = after and not (time_us == self.stop_us and self._is_before(ref))
-        return after or any(message in text.lower() for message in _OF_AN_END)
+        is_cut_off = self.stop_us is not None and _LOST_JVM.search(text) is not None
+        return after or is_cut_off or any(message in text.lower() for message in _OF_AN_END)
 
     def caused_record(self, record: Record) -> bool:
         return self.has_caused(record.time_us, record.cause, record.ref)
