@@ -13,7 +13,7 @@ How it decides
 In the recent triggers, the stage with the longest task runs in Python workers for at least `python` of its run
 time. Spark 4 records the time in Python workers. In older versions, the stage must send data to Python workers,
 and the JVM must use CPU for at most `cpu` of the run time. The rule needs an event log with at least `fewest`
-triggers. It ignores queries with time to spare: their triggers take less than `use` of the interval, or pause if
+triggers, or one that takes `long` intervals. A single trigger gives medium confidence. The rule ignores queries with time to spare: their triggers take less than `use` of the interval, or pause if
 the interval is unknown.
 
 Spark does not record the CPU time of Python workers, so the event log does not show whether the code computes or
@@ -45,6 +45,9 @@ class Limits(h.Limits):
     fewest: float = h.limit(
         2, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
     )
+    long: float = h.limit(
+        10, "intervals", "minimum duration of a single trigger; a cold start takes a few intervals"
+    )
     waits: float = h.limit(20, "ms", "minimum run time per record; computation takes microseconds")
     use: float = h.use_limit()
 
@@ -56,9 +59,17 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             continue
         units = [u for u in flow.units if u.rows and u.stage is not None and u.stage.run_ms]
         shares = [(share, u) for u in units if (share := _share(u.stage, limits)) is not None]
-        if len(shares) < max(limits.fewest, h.defaults.MOSTLY * len(units), 1):
+        if not _are_enough(flow, [unit for _, unit in shares], len(units), limits):
             continue
         yield _finding(flow, [unit for _, unit in shares], [share for share, _ in shares], limits)
+
+
+def _are_enough(flow: h.Flow, found: list[h.Unit], among: int, limits: Limits) -> bool:
+    """Return whether most triggers, and enough of them, spend their time in Python. A very long one is enough."""
+    lasted, interval = sum(unit.duration_ms for unit in found), flow.state.interval_ms
+    is_long = interval is not None and lasted >= limits.long * interval
+    fewest = 1 if is_long else limits.fewest
+    return len(found) >= max(fewest, h.defaults.MOSTLY * among, 1)
 
 
 def _share(stage: h.StageLoad | None, limits: Limits) -> float | None:
@@ -92,6 +103,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
         explain=explain,
         why=with_line(f"{code} takes {h.fmt.percent(share)} of the task time", stacks),
         cause="slow-python-code",
+        confidence=h.Confidence.MEDIUM if len(units) < limits.fewest else h.Confidence.HIGH,
         rank=h.Rank.EXPLANATION,
         count=len(units),
         measurements=(
