@@ -201,7 +201,8 @@ class Batch:
     """A batch of a DStream application, merged from all its inputs.
 
     `scheduling_ms` starts at the submission, as for the listener and the estimator. `approximate` marks times that come
-    from its Spark jobs (in an event log alone), which are slightly too short.
+    from its Spark jobs (in an event log alone), which are slightly too short. `lineage` has the words of
+    `parsers.spark.lineage`.
     """
 
     time_ms: int
@@ -219,7 +220,14 @@ class Batch:
     work: Work | None = None
     open_tasks: tuple[OpenTask, ...] = ()
     approximate: bool = False
+    lineage: frozenset[str] = frozenset()
     ref: Ref | None = None
+
+    @property
+    def window_batches(self) -> int:
+        """The number of batches that a window reads again, or 0 without a window."""
+        words = [word for word in self.lineage if word.startswith("window=")]
+        return max((int(word.partition("=")[2]) for word in words), default=0)
 
     @property
     def total_ms(self) -> int | None:

@@ -49,11 +49,14 @@ class Replay:
         return tuple(step for step in self.steps if step.new_rate is not None)
 
 
-def reads_files(app: ApplicationFacts) -> bool:
-    """Return whether all DStreams read files. Such a stream takes all new files, whatever the rate."""
+def ignores_rate(app: ApplicationFacts) -> bool:
+    """Return whether no DStream heeds a rate: only receivers and Kafka do. A stream of files takes all new files."""
     described = [s.description or "" for batch in app.batches for s in batch.streams]
-    limited = app.receivers or app.blocks or app.partitions or any("topic" in d for d in described)
-    return bool(app.incidents_of("new-files")) and not limited
+    if app.receivers or app.blocks or app.partitions or any("topic" in d for d in described):
+        return False
+    lineage = {word for batch in app.batches for word in batch.lineage}
+    others = "other" in lineage and lineage.isdisjoint({"receiver", "kafka"})
+    return others or bool(app.incidents_of("new-files"))
 
 
 def is_enabled(app: ApplicationFacts) -> bool | None:

@@ -83,9 +83,9 @@ def taskmanager_at(facts: StartupFacts, address: str | None) -> str | None:
 
 def _hosts(facts: StartupFacts) -> dict[str, str | None]:
     """Return the host of each known TaskManager, from its losses, its tasks or its registration."""
-    tasks = (task for job in facts.jobs for start in job.starts for task in start.tasks)
-    known = (*incidents_of(facts), *tasks)
-    hosts = {each.taskmanager: each.host for each in known if each.taskmanager}
+    tasks = [task for job in facts.jobs for start in job.starts for task in start.tasks]
+    hosts = {i.taskmanager: i.host for i in incidents_of(facts) if i.taskmanager}
+    hosts |= {task.taskmanager: task.host for task in tasks if task.taskmanager}
     return hosts | {worker.name: worker.host for worker in facts.workers}
 
 

@@ -18,6 +18,7 @@ from flowdiag.parsers.lines.traces import own_frame
 from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row, Tally
 from flowdiag.parsers.spark.causes import python_frame, shorten
+from flowdiag.parsers.spark.lineage import RddInfo, lineage_of
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
 from flowdiag.parsers.spark.progress import parse_instant, progress_row
@@ -123,6 +124,7 @@ _STAGE_COMPLETED = msgspec.json.Decoder(_StageCompleted)
 class _StageName(msgspec.Struct):
     stage: int = msgspec.field(name="Stage ID", default=-1)
     name: str = msgspec.field(name="Stage Name", default="")
+    rdds: list[RddInfo] = msgspec.field(name="RDD Info", default_factory=list)
 
 
 class _JobStart(msgspec.Struct):
@@ -438,6 +440,7 @@ def _job_start(data: bytes) -> list[Row]:
         "stage_name": _text(max(event.infos, key=lambda one: one.stage).name, 300)
         if event.infos
         else None,
+        "lineage": lineage_of(rdd for info in event.infos for rdd in info.rdds) if time else None,
     }
     return [
         _row(

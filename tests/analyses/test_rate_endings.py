@@ -91,6 +91,20 @@ def test_the_effects_of_a_stop_hide_no_finding(cause: str) -> None:
         assert (w.codes(ends), w.cause(ends)) == (w.codes(without), w.cause(without))
 
 
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [("", []), (". Trace:\npy4j.Py4JException: Method toJson([]) does not exist", ["RT108"])],
+)
+def test_a_call_into_a_stopped_jvm_is_an_effect_of_the_stop(text: str, codes: list[str]) -> None:
+    """At WARN, the log contains no record of the stop, but the event log contains the end."""
+    call = f"py4j.protocol.Py4JError: An error occurred while calling o51.awaitTermination{text}"
+    failure = replace(w.record(kind="spark_failure", cause=call), time_us=None)
+    failure = replace(failure, fields={"ended": "application", "certain": "yes"})
+    query = w.query(HEALTHY)
+    app = w.application(queries=(query,), failures=(failure,), last_us=(w.T0 + END) * 1000)
+    assert w.codes(replace(app, ended_us=(w.T0 + END) * 1000)) == codes
+
+
 def test_a_failure_right_before_a_stop_is_its_reason() -> None:
     app = stopping(events=(ended("ValueError: no number", END - 200),))
     assert (w.verdict(app), w.cause(app)) == ("failing", "failing-batches")
@@ -363,6 +377,16 @@ def test_python_code_takes_the_time_of_tasks(stage: StageLoad, codes: list[str])
     assert w.codes(w.application(queries=(w.query(calm, trigger_interval_ms=20_000),))) == []
 
 
+@pytest.mark.parametrize(("interval", "codes"), [(3_000, ["RT314"]), (20_000, [])])
+def test_one_very_long_trigger_shows_slow_python_code(interval: int, codes: list[str]) -> None:
+    stage = staged(cpu_ms=90, python=True, python_ms=15_800)
+    first = w.trigger(0, 6_000, interval=interval, input_per_s=0.0, processed_per_s=0.0)
+    last = w.trigger(1, 41_000, interval=interval, input_per_s=400.0, processed_per_s=98.0)
+    triggers = [first, replace(last, rows=1_800, stage=stage)]
+    app = w.application(queries=(w.query(triggers, trigger_interval_ms=interval),))
+    assert [code for code in w.codes(app) if code != "RT101"] == codes
+
+
 @pytest.mark.parametrize("interval", [None, 2_000])
 @pytest.mark.parametrize(("latest_offset_ms", "codes"), [(2_490, ["RT410"]), (300, [])])
 def test_a_slow_source_needs_no_interval(
@@ -392,6 +416,33 @@ def test_back_pressure_is_not_advised_for_files() -> None:
     enabled = "spark.streaming.backpressure.enabled"
     assert enabled in options(w.application(late))
     assert enabled not in options(w.application(late, incidents=files))
+
+
+@pytest.mark.parametrize(
+    ("lineage", "first", "back_pressure"),
+    [
+        ("receiver", "Enable back pressure", True),
+        ("kafka state", "return None", True),
+        ("other", "Add cores", False),
+        ("other window=2", "Add cores", False),
+        ("other window=25", "all 25 batches of the window", False),
+        ("other state", "return None", False),
+    ],
+)
+def test_advice_for_late_batches_fits_their_source_and_lineage(
+    lineage: str, first: str, back_pressure: bool
+) -> None:
+    words = frozenset(lineage.split())
+    late = [
+        w.batch(n, processing_ms=1_500, scheduling_ms=500 * n, streams=(), lineage=words)
+        for n in range(30)
+    ]
+    outcome = next(o for o in w.outcomes(w.application(late)) if o.code == "RT101")
+    (found,) = outcome.findings
+    assert first in found.actions[0].text
+    options = {action.option for action in found.actions}
+    assert ("spark.streaming.backpressure.enabled" in options) is back_pressure
+    assert ("only receivers and Kafka heed a rate" in found.explain) is not back_pressure
 
 
 REJECTED = (

@@ -65,6 +65,24 @@ def rows_of(path: Path, size: int | None = None) -> list[Json]:
     return rows
 
 
+def test_the_start_of_a_batch_shows_its_source_and_the_batches_of_its_window(
+    tmp_path: Path,
+) -> None:
+    scope = json.dumps({"id": "8_1", "name": "reduceByKeyAndWindow @ 02:41:58"})
+    union = {"RDD ID": 9, "Name": "PartitionerAwareUnionRDD", "Scope": scope, "Parent IDs": [1] * 7}
+    infos = [
+        {"Stage ID": 1, "Stage Name": "map", "RDD Info": [{"RDD ID": 1, "Name": "BlockRDD"}]},
+        {"Stage ID": 2, "Stage Name": "reduce", "RDD Info": [union]},
+    ]
+    starts = [job(3, [1, 2], batch=2_000), job(4, [1, 2])]
+    path = tmp_path / "app-1"
+    log = [{"Event": "SparkListenerLogStart", "Spark Version": "4.0.1"}]
+    log += [start | {"Stage Infos": infos} for start in starts]
+    path.write_text("".join(json.dumps(event) + "\n" for event in log))
+    jobs = [row for row in rows_of(path) if row["event"] == "spark_job"]
+    assert [dict(row["fields"]).get("lineage") for row in jobs] == ["receiver window=7", None]
+
+
 def write(path: Path, events: list[Json], *, end: str = "\n") -> Path:
     path.write_text("\n".join(map(json.dumps, events)) + end)
     return path

@@ -152,8 +152,13 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
         stage=stage,
         work=work,
         approximate=approximate,
+        lineage=_lineage(row),
         ref=optional_ref_of(row),
     )
+
+
+def _lineage(row: Row) -> frozenset[str]:
+    return frozenset((row.get("lineage") or "").split())
 
 
 def _start_ms(row: Row) -> int | None:

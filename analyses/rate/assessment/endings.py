@@ -137,6 +137,17 @@ def _reasons(app: ApplicationFacts) -> Iterator[tuple[str | None, int | None, Re
     yield from ((batch.reason, None, None) for batch in app.batches)
 
 
+def _is_of_an_end(text: str, *, is_known: bool) -> bool:
+    """Return whether a text is about a lost peer or a cancelled thread.
+
+    Args:
+        text: the failure.
+        is_known: whether the input shows the stop. If not, a JVM that is gone has another reason.
+    """
+    is_cut_off = is_known and _LOST_JVM.search(text) is not None
+    return is_cut_off or any(message in text.lower() for message in _OF_AN_END)
+
+
 @dataclass(frozen=True, slots=True)
 class _Ending:
     """The stop of an application or, if no record shows one, the end of its log. A log at WARN ends with the stop."""
@@ -156,8 +167,7 @@ class _Ending:
         after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us
         # The Python process ends before the JVM notices, so its lost channel is logged before the stop.
         after = after and not (time_us == self.stop_us and self._is_before(ref))
-        is_cut_off = self.stop_us is not None and _LOST_JVM.search(text) is not None
-        return after or is_cut_off or any(message in text.lower() for message in _OF_AN_END)
+        return after or _is_of_an_end(text, is_known=self.stop_us is not None)
 
     def caused_record(self, record: Record) -> bool:
         return self.has_caused(record.time_us, record.cause, record.ref)

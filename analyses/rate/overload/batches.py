@@ -12,6 +12,7 @@ from flowdiag.analyses.rate.cores import free_cores
 SPARK_FLOOR: Final = 100.0  # records per second: the default of minRate
 RISEN: Final = 1.5  # minimum ratio of records per batch
 SAME_COST: Final = 1.3  # maximum ratio of the costs per record, in both directions
+REPEATED: Final = 3  # minimum number of batches in a window; two overlap in every sliding window
 
 
 def late_batches(
@@ -45,7 +46,8 @@ def late_batches(
         doubled and f"At this rate, the delay doubles in {doubled}.",
         state.limit and state.limit.text,
         risen_input(app),
-        h.pid.is_enabled(app) is False and "Back pressure is off.",
+        _back_pressure_text(app),
+        _earlier_batches_text(app),
     )
     return h.application_finding(
         assessed,
@@ -64,6 +66,28 @@ def late_batches(
         ranked=True,
         actions=tuple(_actions(assessed, state)),
     )
+
+
+def _back_pressure_text(app: h.ApplicationFacts) -> str:
+    if h.pid.ignores_rate(app):
+        return "Back pressure cannot help: only receivers and Kafka heed a rate."
+    return "Back pressure is off." if h.pid.is_enabled(app) is False else ""
+
+
+def _earlier_batches_text(app: h.ApplicationFacts) -> str:
+    """Return a sentence about the work of earlier batches that each batch repeats."""
+    window = _window_batches(app)
+    if window >= REPEATED:
+        return f"Each batch reads the {window} batches of its window again."
+    return "Each batch reads the whole state of all keys." if _has_state(app) else ""
+
+
+def _window_batches(app: h.ApplicationFacts) -> int:
+    return max((batch.window_batches for batch in app.batches), default=0)
+
+
+def _has_state(app: h.ApplicationFacts) -> bool:
+    return any("state" in batch.lineage for batch in app.batches)
 
 
 def unread_text(state: h.StreamState) -> str:
@@ -126,7 +150,11 @@ def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator
 
 def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
-    if h.pid.is_enabled(app) is not True and not h.pid.reads_files(app):
+    if _window_batches(app) >= REPEATED:
+        yield from h.remedies("overloaded", app, "window", batches=str(_window_batches(app)))
+    if _has_state(app):
+        yield from h.remedies("overloaded", app, "state")
+    if h.pid.is_enabled(app) is not True and not h.pid.ignores_rate(app):
         # Spark's floor of 100 records/s may be more than the job can process, and the first batch has no limit.
         floor, first = max(1.0, min(SPARK_FLOOR, able / 10)), max(1.0, 0.9 * able)
         yield from h.remedies(

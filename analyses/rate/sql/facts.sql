@@ -42,7 +42,8 @@ WITH selected AS (
 ), jobs_of_batches AS (
   SELECT app, batch, min(start) AS start, IF(count(end) = count(*), max(end), NULL) AS end,
     count(*) AS jobs, count_if(failed) AS failed, max(cause) AS cause,
-    count(DISTINCT output) AS outputs, min(ref) AS ref
+    count(DISTINCT output) AS outputs, min(ref) AS ref,
+    concat_ws(' ', array_sort(collect_set(lineage))) AS lineage
   FROM {jobs} WHERE batch IS NOT NULL GROUP BY app, batch
 ), outputs AS (
   SELECT app, epoch_ms AS batch, fields['output'] AS output,

@@ -12,6 +12,7 @@ SELECT app, checkpoint AS job,
   max(cause) AS cause,
   max(fields['stages']) AS stages,
   max(fields['stage_name']) AS name,
+  max(fields['lineage']) AS lineage,
   min(struct(source, offset)) AS ref
 FROM {events} LEFT JOIN (
   SELECT app, max(CAST(fields['seen'] AS BIGINT)) AS look FROM {events}
