@@ -1,4 +1,4 @@
-"""Renames hosts, users, queries, applications and folders of recorded scripts to unusual spellings,
+"""Renames hosts, users, jobs, tasks, queries, applications and folders of recordings to unusual spellings,
 and searches all formats of redacted reports for them.
 """
 
@@ -90,25 +90,81 @@ RENAMED: Final = {
 }
 
 
+@dataclass(frozen=True)
+class FlinkSpelling(Spelling):
+    """Replacements for the names in recordings of Flink, such as `worker-2.flink.example` and `/var/lib/flink`.
+
+    Args:
+        host: the name of a TaskManager's host, with `{}` for its number.
+        script: the host of the JobManager.
+        others: further replacements by recorded name: those of the job and its tasks.
+    """
+
+    def of(self, text: str) -> str:
+        """Replace the recorded names in a text or a file name, also in metric scopes."""
+        for domain, new in (
+            (".flink.example", ".zurx.internal"),
+            ("_flink_example", "_zurx_internal"),
+        ):
+            text = text.replace(domain, new)
+        changes = {
+            r"\bworker-(\d)(?=\b|_zurx)": self.host.format(r"\1"),
+            r"\bjobmanager(?=[._]zurx)": self.script,
+            r"(user\.name=|Current user: |/home/)flink\b": rf"\g<1>{self.user}",
+            "/var/lib/flink": self.folder,
+            **{rf"(?<![\w.-]){old}(?![\w-])": new for old, new in self.others.items()},
+        }
+        for old, new in changes.items():
+            text = re.sub(old, new, text)
+        return text
+
+    @property
+    def words(self) -> list[str]:
+        """The words in the replacements, and the domain of the hosts."""
+        return [*super().words, "zurx"]
+
+
+RENAMED_FLINK: Final = {
+    "flink/1.20.5/hot-key": FlinkSpelling(
+        "wrkx-{}",
+        "svcstreamx",
+        "/mnt/acmelake/Vol7",
+        "jmxhost",
+        {
+            "enrich": "Anreichernx",
+            "deliver": "auslief_x",
+            "orders": "Bestellx",
+            "hot-key": "billx v2",
+        },
+    ),
+    "live/2.3.0/hang": FlinkSpelling(
+        "TMxnode{}",
+        "m.weberx",
+        "/srvx/etl Aktenx",
+        "JMxhost",
+        {"enrich": "Zulu-Ölhandel", "deliver": "Snkxy", "orders": "Qxy Orders", "hang": "Kundex"},
+    ),
+}
+
+
 def report_on(name: str, spelling: Spelling, folder: Path, spark: SparkSession) -> Report:
     """Diagnose a recording under other names."""
     for path in sorted(unpacked(ROOT / name).rglob("*")):
         if path.is_file() and path.name != "truth.json":
-            target = folder / path.relative_to(unpacked(ROOT / name)).with_suffix(
-                path.suffix.replace(".zstd", ".inprogress")
-            )
+            target = folder / spelling.of(str(path.relative_to(unpacked(ROOT / name))))
+            target = target.with_suffix(path.suffix.replace(".zstd", ".inprogress"))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(spelling.of("\n".join(lines_of(path)) + "\n"))
-    topics = tuple(map(topic, names_of(EVERYTHING, {"spark"})))
+    topics = tuple(map(topic, names_of(EVERYTHING, {"spark" if name in RENAMED else "flink"})))
     options = Options(everything=True, privacy=Privacy(redact=True))
     return diagnose(topics, discover([str(folder)]), lambda: spark, options)
 
 
-@pytest.mark.parametrize("name", RENAMED)
+@pytest.mark.parametrize("name", [*RENAMED, *RENAMED_FLINK])
 def test_no_format_contains_a_name_of_an_unusual_spelling(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    spelling = RENAMED[name]
+    spelling = {**RENAMED, **RENAMED_FLINK}[name]
     report = report_on(name, spelling, tmp_path / "input", spark)
     assert report.findings
     for format_, render in RENDERERS.items():

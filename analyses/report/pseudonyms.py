@@ -170,6 +170,11 @@ _SHAPES: Final = tuple(
         ("host", r"(?<![\w.$-])[a-z]+(?:-[a-z0-9]+)+(?=:\d{4,5}\b)"),  # kafka-1:9092
         # Java prints a host with its address: worker-1/10.0.0.1:8081.
         ("host", rf"(?i)(?<![\w.$-]){_LABELS}(?=/\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d)"),
+        # The scope of a metric: worker-1_acme_com.taskmanager.tm-1.orders.enrich.0.numRecordsIn
+        (
+            "host",
+            r"(?<![\w.$/-])(?!(?:localhost|kubernetes|yarn|flink)\b)(\w[\w-]{2,})(?=\.(?:task|job)manager\.\w)",
+        ),
         ("pod", r"\bpod(?:/| [\"']?)([a-z0-9][a-z0-9.-]*-[a-z0-9.-]*)"),
         ("pod", r"\b[a-z][a-z0-9-]*-[a-f0-9]{7,10}-[a-z0-9]{5}\b"),
         ("pod", r"\b[a-z][a-z0-9-]*-taskmanager-\d+(?:-\d+)?\b"),

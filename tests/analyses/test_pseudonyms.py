@@ -108,6 +108,8 @@ def test_no_spelling_of_a_name_is_left(
 ONLY_IN_TEXT: Final = {
     "broker-3.prod.acme": "Connection to node 3 (broker-3.prod.acme:9092) could not be established.",
     "kafka-7": "bootstrap.servers = [kafka-7:9092, kafka-8:9092]",
+    "wrk-2_zurich_acme": "wrk-2_zurich_acme.taskmanager.tm-2.orders.enrich.0.numRecordsIn: 7",
+    "jmhost": "jmhost.jobmanager.Status.JVM.CPU.Load: 0.1",
     "nn1": "Call From nn1/10.4.0.17:8020 failed on connection exception",
     "10.4.0.17": "Connection refused: /10.4.0.17:6123",
     "ip-10-4-0-18": "Lost executor 3 on ip-10-4-0-18.ec2.internal: Container killed by YARN",
@@ -148,6 +150,7 @@ WITHOUT_NAMES: Final = (
     "taskmanager.memory.process.size: 4gb, spark.streaming.backpressure.pid.minRate=100",
     "Set `state.backend.rocksdb.memory.managed` to `true`: 8.0 s of the 10 s interval, 3 of 4 subtasks",
     "jobmanager.rpc.address: localhost",
+    "localhost.jobmanager.Status.JVM.CPU.Load: 0.1, o.a.f.runtime.taskmanager.Task, kubernetes.taskmanager.cpu.amount: 2",
     "curl -o jobmanager.log http://JOBMANAGER:8081/jobmanager/log",
     "kubectl logs JOBMANAGER_POD > jobmanager.log",
     "MapPartitionsRDD[4] at map at NativeMethodAccessorImpl.java:0",
