@@ -259,9 +259,14 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 class RowBuilder:
-    """Collects rows into record batches of `EVENTS`; it is full at `capacity` rows."""
+    """Collects rows into record batches of `EVENTS`; it is full at `capacity` rows.
+
+    Attributes:
+        undecided: whether the engine of the source is only a default, which failures then record as a field.
+    """
 
     def __init__(self, capacity: int = BATCH_ROWS) -> None:
+        self.undecided = False
         self._capacity = capacity
         self._rows: list[Row] = []
         self._used: set[str] = set()
@@ -276,6 +281,8 @@ class RowBuilder:
 
     def add(self, row: Row) -> None:
         """Add one row; missing columns are null."""
+        if self.undecided and row.get("event") in _FAILURES:
+            row = row | {"fields": {**(row.get("fields") or {}), "undecided": "yes"}}
         self._rows.append(row)
         self._used.update(row)
 
@@ -296,6 +303,11 @@ class RowBuilder:
             return batch_of(columns, len(rows))
         except (ValueError, TypeError, ArithmeticError):  # base classes of Arrow's errors
             return _batch_of_valid_rows(rows)
+
+
+_FAILURES: Final = frozenset(
+    {Event.FAILURE.value, Event.EXCEPTION.value, Event.RESOURCE_FAILURE.value}
+)
 
 
 def _batch_of_valid_rows(rows: Iterable[Row]) -> pa.RecordBatch:

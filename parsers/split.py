@@ -166,6 +166,7 @@ def parse_split(
     source, tally = split.source, Tally()
     shared = builder is not None and source.kind not in _OWN_BATCHES
     rows = builder if builder is not None and shared else RowBuilder()
+    rows.undecided = source.guessed
     read = _READERS.get(source.kind, _read_log)
     try:
         with open_source(source) as stream:

@@ -62,11 +62,23 @@ def strip_decoration(text: str, escaped: bool) -> list[str]:
 
 
 def unescape(text: str) -> str:
-    """Unquote a JSON string, and unescape newlines, tabs and quotes."""
+    r"""Unquote a JSON string, and unescape newlines, tabs, quotes and coded characters.
+
+    >>> unescape(r'"a\u00e9 \ud83d\ude00\tb"')
+    'aé 😀\tb'
+    """
     text = text.strip().removeprefix('"').removesuffix('"')
     for escape, plain in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
         text = text.replace(escape, plain)
-    return text
+    return _CODED.sub(_decoded, text) if "\\u" in text else text
+
+
+def _decoded(coded: re.Match[str]) -> str:
+    units = bytes.fromhex(coded[0].replace("\\u", ""))
+    return units.decode("utf-16-be", "replace")
+
+
+_CODED: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4}){1,500}")
 
 
 _SIGNS_OF_HTML: Final = (
@@ -85,6 +97,35 @@ def message_lines(message: str) -> list[str]:
     message = message.replace("\\\\n", "\\n").replace("\\\\t", "\\t")  # JSON inside JSON
     is_escaped = "\\n" in message and ("\\tat " in message or "\\nCaused" in message)
     return unescape(message).split("\n") if is_escaped else [message]
+
+
+def without_quotes(cell: str) -> str:
+    """Return the text of a quoted cell of a CSV table. Other text is only stripped.
+
+    >>> without_quotes(' "a.b.XException: no ""lock"" on 7" '), without_quotes('"a" is not "b"')
+    ('a.b.XException: no "lock" on 7', '"a" is not "b"')
+    """
+    cell = cell.strip()
+    quoted = _QUOTED.fullmatch(cell)
+    return cell if quoted is None else quoted[1].replace('""', '"').strip()
+
+
+def record_in_cells(line: str) -> str:
+    """Return the log record in the last quoted cell of a row of a CSV export. Other lines are returned unchanged.
+
+    >>> record_in_cells('"2024-01-02T03:04:05Z",main,"host=a","24/01/02 03:04:05 ERROR Client: no ""lock"" on 7"')
+    '24/01/02 03:04:05 ERROR Client: no "lock" on 7'
+    """
+    if not line.startswith('"') or (row := _ROW.fullmatch(line[:LINE].strip())) is None:
+        return line
+    cell = row["last"].replace('""', '"')
+    return cell if _RECORD.match(cell) is not None else line
+
+
+_CELL: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
+_ROW: Final = re.compile(rf'"(?:[^"]|"")*+"(?:,{_CELL}){{0,40}},"(?P<last>(?:[^"]|"")+)"')
+_RECORD: Final = re.compile(r"\[?\d{2,4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S{0,12} ")
+_QUOTED: Final = re.compile(r'"((?:[^"]|"")+)"')
 
 
 def strip_marks(line: str) -> str:

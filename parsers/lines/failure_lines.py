@@ -23,6 +23,7 @@ class FailureLine(NamedTuple):
     engine: str | None
     weak: bool
     ends: bool
+    begins: bool
     patterns: tuple[re.Pattern[str], ...]
     sample: str
 
@@ -41,6 +42,7 @@ def failure_lines() -> tuple[FailureLine, ...]:
             engine=entry.get("engine"),
             weak=entry.get("weak", False),
             ends=entry.get("ends", False),
+            begins=entry.get("begins", False),
             patterns=tuple(re.compile(pattern) for pattern in entry["patterns"]),
             sample=entry["sample"],
         )
@@ -72,6 +74,20 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
                 if pattern.search(text):
                     return None if is_harmless(text) else line
     return None
+
+
+def server_message(text: str) -> str:
+    """Return the message of a server in a sentence, without the words before it. Return other text unchanged.
+
+    >>> server_message("the sink stops at E11000 duplicate key error collection: shop.orders")
+    'E11000 duplicate key error collection: shop.orders'
+    """
+    for line in failure_lines():
+        if line.begins:
+            for pattern in line.patterns:
+                if (found := pattern.search(text[:_TEXT])) is not None:
+                    return text[found.start() :]
+    return text
 
 
 def is_harmless(text: str) -> bool:

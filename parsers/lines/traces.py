@@ -40,6 +40,10 @@ _SERIALIZED = re.compile(
 _PYTHON_BEGINS: Final = "Traceback (most recent call last):"
 _PYTHON_NAME: Final = r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit)"
 _PYTHON_ERROR: Final = re.compile(rf"{_PYTHON_NAME}(?:: |$)")
+# Below a frame, also an error with an unusual name.
+_PYTHON_LAST: Final = re.compile(
+    rf"(?:{_PYTHON_NAME}|(?:[A-Za-z_]\w{{0,80}}\.){{1,8}}[A-Z]\w{{0,80}})(?:: |$)"
+)
 _PYTHON_ENDS: Final = re.compile(rf"(?<=\s){_PYTHON_NAME}(?:: |\s*\Z)")
 # Spark prints the failure of a task below the failure of its clean-up.
 _BEFORE: Final = "Previous exception in task: "
@@ -339,14 +343,16 @@ def _with_python_causes(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
         lines: the lines below a record.
         begun: whether a traceback starts in the record's own line.
     """
-    inside = begun
+    inside, frames = begun, 0
     in_message = False  # between an exception and its first frame, so that a traceback is part of its message
     for line in lines:
-        if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
-            inside = False
+        error = _PYTHON_ERROR if not frames else _PYTHON_LAST
+        if inside and line[:1] not in " \t" and error.match(line) is not None:
+            inside, frames = False, 0
             line = f"Caused by: {line}"
         else:
             text = line.strip()
+            frames += inside and text.startswith('File "')
             begins = text.endswith(_PYTHON_BEGINS) and (in_message or text != _PYTHON_BEGINS)
             inside = inside or begins
             starts = is_exception_line(line) or text.startswith("Caused by: ")

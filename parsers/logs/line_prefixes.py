@@ -16,9 +16,11 @@ from flowdiag.parsers.lines.decoration import LINE
 from flowdiag.parsers.lines.traces import is_exception_line, is_trace_line
 
 _SAMPLE: Final = 64 * 1024  # maximum bytes searched for a prefix
-_FEWEST: Final = 3  # with fewer lines, all of them need the prefix, and it may not be a time
+_FEWEST: Final = (
+    3  # with fewer lines, all of them need the prefix, and a time counts only before a stack frame
+)
 _MOSTLY: Final = 0.9
-_STAMP: Final = r"\[?\d{4}-\d\d-\d\d[T ,]{1,2}\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_STAMP: Final = r"\[?(?:(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d\d)[T ,]{1,2})?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 # Python's `File` lines are often the only frames of a traceback. Spark's error conditions have no class.
 _OTHERS: Final = re.compile(
     r"\s{0,8}(?:Traceback \(most recent|File \")|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] "
@@ -60,11 +62,14 @@ RELAYED: Final = LinePrefix(
 
 def _numbers(texts: Sequence[str]) -> bool:
     """Return whether the lines are numbered in ascending order. Numbers before a tab may also be counts."""
-    numbers = [int(text.rstrip("\t:-").strip().rpartition(":")[2]) for text in texts]
+    numbers = [int(_NUMBER.findall(text)[-1]) for text in texts]
     listed = texts[0].endswith("\t")
     if listed and len(numbers) < _FEWEST:
         return False
     return all(b == a + 1 if listed else b > a for a, b in pairwise(numbers))
+
+
+_NUMBER: Final = re.compile(r"\d{1,7}(?=[\t:-]\Z)")
 
 
 def _few(texts: Sequence[str]) -> bool:
@@ -101,11 +106,12 @@ def prefix_of_lines(data: bytes) -> LinePrefix | None:
     for candidate, fits in _PREFIXES:
         found = [match for match in map(candidate.pattern.match, lines) if match is not None]
         few = len(lines) < _FEWEST
-        if len(found) < (len(lines) if few else _MOSTLY * len(lines)) or (few and candidate.dated):
+        if len(found) < (len(lines) if few else _MOSTLY * len(lines)):
             continue
         if not found or not fits([match[0] for match in found]):
             continue
-        if any(map(_is_of_trace, map(candidate.strip, lines))):
+        is_sign = is_trace_line if few and candidate.dated else _is_of_trace
+        if any(map(is_sign, map(candidate.strip, lines))):
             return candidate
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from flowdiag.parsers.lines.failure_lines import failure_line
+from flowdiag.parsers.lines.failure_lines import failure_line, server_message
 
 
 def engine_in(text: str) -> str | None:
@@ -206,11 +206,16 @@ def without_brackets(text: str) -> str:
 _CLOSING: Final = {")": "(", "}": "{", "]": "[", '"': '"', "'": "'", "`": "`", "*": "*"}
 
 
-def fact_in(text: str) -> str:
-    """Return the part of a line that reports a failure: the inline code in a sentence, or the whole line.
+def fact_in(text: str, *, weak: bool = False) -> str:
+    """Return the part of a line that reports a failure: inline code or a server's message in a sentence, or the whole line.
+
+    Args:
+        text: the line.
+        weak: whether inline code with a vague wording counts as well.
 
     >>> fact_in("@ann We get `Job aborted due to stage failure: no disk` here"), fact_in("@ann Job aborted.")
     ('Job aborted due to stage failure: no disk', 'Job aborted.')
     """
-    quoted = (found[1] for found in INLINE.finditer(text) if failure_line(found[1]) is not None)
-    return next(quoted, MENTION.sub("", text))
+    codes = (found[1] for found in INLINE.finditer(text))
+    quoted = (code for code in codes if failure_line(code, weak=weak) is not None)
+    return server_message(next(quoted, MENTION.sub("", text)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -125,8 +127,13 @@ def _is_survived(one: Pasted, data: bytes) -> bool:
 
 
 def _below(one: Pasted, data: bytes) -> bytes:
-    """Return the text below the first line of a failure."""
-    return data[one.offset : one.offset + HEAD_BYTES].partition(b"\n")[2]
+    """Return the text below the first line of a failure, or below the JSON document that contains it."""
+    text = data[one.offset : one.offset + HEAD_BYTES]
+    if text.startswith(b"{"):
+        document = text.decode("utf-8", "replace")
+        with suppress(ValueError):
+            return document[json.JSONDecoder().raw_decode(document)[1] :].encode()
+    return text.partition(b"\n")[2]
 
 
 def _answers_request(one: Pasted) -> bool:
@@ -351,10 +358,7 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
     if one.python_trace.frame is not None:
         fields["python_frame"] = one.python_trace.frame
     above = one.heading.message if one.heading is not None else ""
-    if (process := process_of(one.chain, one.lines, logger_above(one), above)) is not None:
-        fields["process"] = process.name
-    elif one.notebook is not None and engine == "spark":
-        fields["process"] = "spark-driver"
+    fields |= _process(one, engine, above)
     if (of_task := _EXECUTOR.search("\n".join((*one.chain, above)))) is not None:
         fields["place"] = f"executor {of_task['executor']} on {of_task['host']}"
     return fields
@@ -364,6 +368,16 @@ _EXECUTOR: Final = re.compile(
     r"\(TID \d{1,12}(?:\) \(|, )(?P<host>[\w.:-]{1,200}),? executor (?P<executor>\w{1,40})\)"
 )
 """The executor of a Spark task, in the text of its failure."""
+
+
+def _process(one: Pasted, engine: str, above: str) -> dict[str, str]:
+    """Return the name of the process as a field, if it is known. Spark's driver runs notebooks and Py4J's gateway."""
+    if (process := process_of(one.chain, one.lines, logger_above(one), above)) is not None:
+        return {"process": process.name}
+    in_gateway = any("at py4j." in line for line in one.lines)
+    if engine == "spark" and (one.notebook is not None or in_gateway):
+        return {"process": "spark-driver"}
+    return {}
 
 
 def logger_above(one: Pasted) -> str | None:

@@ -12,7 +12,7 @@ from flowdiag.parsers.exceptions import OF_TABLES, Classified, classify, is_of_o
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.failure_lines import failure_line
-from flowdiag.parsers.lines.traces import own_frame, python_root, read_trace, thrown_at
+from flowdiag.parsers.lines.traces import ANNOUNCES, own_frame, python_root, read_trace, thrown_at
 from flowdiag.parsers.logs.paste_patterns import GRAVE, engine_in
 from flowdiag.parsers.spark.causes import (
     PythonTrace,
@@ -158,7 +158,8 @@ class Pasted:
         """Return a Python error, with the next lines of its message if its first line contains almost nothing."""
         name, _, message = error.partition(":")
         last = self.chain[-1] if self.chain else ""
-        return last if len(message.split()) < _WORDS and last.startswith(name) else error
+        is_cut = len(message.split()) < _WORDS or error.endswith(ANNOUNCES)
+        return last if is_cut and last.startswith(name) else error
 
     @property
     def user_frame(self) -> str | None:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from flowdiag.parsers.codes import codes_in
 from flowdiag.parsers.exceptions import (
     Classified,
     announces_failure,
@@ -29,9 +30,11 @@ from flowdiag.parsers.lines.decoration import (
     LINE,
     is_html,
     message_lines,
+    record_in_cells,
     strip_decoration,
     strip_marks,
     unescape,
+    without_quotes,
 )
 from flowdiag.parsers.lines.failure_lines import (
     failure_line,
@@ -222,7 +225,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         pasted = Pasted(offset, level=head.level, plain=True)
         pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
         pasted.heading = Heading(offset, head.logger, text, None) if head.complete else None
-        pasted.add(offset, text[:_MESSAGE])
+        pasted.add(offset, fact_in(text, weak=True)[:_MESSAGE])
         yield pasted
 
 
@@ -232,6 +235,8 @@ def _is_vague_failure(head: prefix.Prefix, text: str) -> bool:
     if head.complete and head.level in _QUIET:
         return line is not None and (line.ends or not line.weak)
     if line is not None:
+        return True
+    if not text.endswith("?") and any(code.family == "kafka" for code in codes_in(text)):
         return True
     named = head.complete and p.NAMED.search(text) is not None
     return (named or announces_failure(text)) and not (is_harmless(text) or is_fallback(text))
@@ -292,7 +297,7 @@ class _Segments:
             if not line.strip("> \t\r"):
                 self._after_empty_line = True
             else:
-                self._line(offset, line)
+                self._line(offset, record_in_cells(line))
                 if self._block is not None and self._block.at[-1:] == [offset]:
                     self._again = self._again or p.WHOLE.match(line) is not None
                 self._after_empty_line = False
@@ -403,7 +408,7 @@ class _Segments:
         self.headed = True
         self._like = head if head.carriers else None
         self._level, self._stamp = head.level or "INFO", None
-        message, *more = message_lines(head.text[head.begin : head.end][:_MESSAGE].strip())
+        message, *more = message_lines(without_quotes(head.text[head.begin : head.end][:_MESSAGE]))
         stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
         above, logger = self._heading, head.logger
         if above is not None and not above.message and not head.has_timestamp:  # java.util.logging
