@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.flink.helpers import Attempt, subtask_name
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
+from flowdiag.parsers.lines.traces import read_trace
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
@@ -590,3 +592,151 @@ def test_a_large_spark_log_shows_the_failure_that_ended_it(
     (source,) = discover([str(path)]).sources
     rows = parse_on_driver(plan_splits([source])).to_pylist()
     assert sum(row["event"] == "failure" for row in rows) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "words"),
+    [
+        ("We get `ORA-01555: snapshot too old: segment 12` from the source, any tips?", "ORA-01555", "Oracle"),
+        ("the sink stops at: E11000 duplicate key error collection: shop.orders", "E11000", "MongoDB"),
+        ("our sink restarts with  `Code: 252. DB::Exception: Too many parts (300). (TOO_MANY_PARTS)`  hm", "Code: 252", "ClickHouse"),
+        ("Msg 1205, Level 13, State 51, Line 1 Transaction (Process ID 62) was deadlocked", "Msg 1205", "SQL Server"),
+        ("it answers UNAVAILABLE: io exception of a channel", "UNAVAILABLE", "gRPC UNAVAILABLE"),
+        ("since then EMFILE: too many open files, open '/tmp/12.sst'", "EMFILE", "too many open files"),
+        ("rdkafka#producer-1 : Broker: Not enough in-sync replicas", "Broker: Not enough", "Kafka client"),
+        ("the proxy says 503 Service Unavailable", "503 Service", "HTTP 503"),
+        ("SQL compilation error: Object 'ORDERS' does not exist", "SQL compilation", "Snowflake"),
+        ("our job dies with NOT_LEADER_OR_FOLLOWER for orders-3", "our job", "the partition moved"),
+    ],
+)  # fmt: skip
+def test_the_message_of_a_server_needs_no_class(
+    judge: PasteJudge, text: str, fact: str, words: str
+) -> None:
+    report = report_on(judge, f"{text}\n")
+    assert report.findings[0].title.startswith(fact)
+    assert words in words_of(report)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If the REST API answers 503 Service Unavailable, the JobManager is still starting.",
+        "retries on UNAVAILABLE and RESOURCE_EXHAUSTED are enabled; the connector waits 100 ms",
+        "Which setting leads to NOT_ENOUGH_REPLICAS, min.insync.replicas or acks?",
+        "What does ORA-01555 mean in general?",
+    ],
+)
+def test_the_name_of_an_error_is_not_a_failure(judge: PasteJudge, text: str) -> None:
+    assert report_on(judge, f"{text}\n").findings == []
+
+
+def test_a_path_that_looks_like_the_prefix_of_grep(judge: PasteJudge) -> None:
+    report = report_on(judge, "pod/orders-taskmanager-1-3 is in CrashLoopBackOff\n")
+    assert "CrashLoopBackOff" in report.findings[0].title
+
+
+@pytest.mark.parametrize("level", ["", " ERROR", " WARN "])
+def test_a_dated_exception_without_a_message_is_not_a_logger(judge: PasteJudge, level: str) -> None:
+    report = report_on(judge, f"2024-05-02 10:00:01,123{level} java.lang.OutOfMemoryError\n")
+    assert report.summary.cause == "out-of-memory"
+    words = words_of(report)
+    assert "Flink" not in words and "backend" not in words
+
+
+@pytest.mark.parametrize("date", ["2024-05-02 10:00:01,123", "24/05/02 10:00:01", "10:00:01"])
+def test_two_dated_lines_of_a_stack_trace(judge: PasteJudge, date: str) -> None:
+    text = f"{date} com.acme.PriceException: no price\n{date} \tat com.acme.P.get(P.java:1)\n"
+    report = report_on(judge, text)
+    assert report.findings[0].title == "PriceException: no price"
+    assert "com.acme.P.get" in words_of(report)
+
+
+LEADER = "org.apache.flink.runtime.leaderelection.LeaderElectionException: no selector\n"
+NO_AUTH = "Caused by: org.apache.flink.shaded.zookeeper3.org.apache.zookeeper.KeeperException$NoAuthException: KeeperErrorCode = NoAuth for /flink\n"
+
+
+def test_the_reason_why_there_is_no_leader(judge: PasteJudge) -> None:
+    report = report_on(judge, LEADER + NO_AUTH)
+    assert report.summary.cause == "unrecognised-failure"
+    assert "ZooKeeper" in words_of(report)
+    assert report_on(judge, LEADER).summary.cause == "leadership-lost"
+
+
+@pytest.mark.parametrize(
+    ("outer", "target"),
+    [
+        ("Failed to send data to Pulsar: persistent://public/default/orders-0", "persistent://public/default/orders-0"),
+        ("Failed to send data to Kafka topic orders-3", "topic orders-3"),
+        ("bulk request to index 'orders' failed", "index orders"),
+        ("cannot flush table [orders]", "table orders"),
+        ("cannot flush the table of this task", ""),
+    ],
+)  # fmt: skip
+def test_the_target_in_an_outer_exception(judge: PasteJudge, outer: str, target: str) -> None:
+    text = f"com.acme.SinkException: {outer}\n\tat com.acme.S.run(S.java:1)\nCaused by: com.acme.SlowException: 9 s\n"
+    words = words_of(report_on(judge, text))
+    assert ("An outer exception names" in words) == bool(target)
+    assert target in words
+
+
+def test_the_gateway_of_python_runs_in_the_driver(judge: PasteJudge) -> None:
+    text = (
+        "py4j.protocol.Py4JError: An error occurred while calling None.org.apache.spark.streaming.Duration. Trace:\n"
+        "py4j.Py4JException: Constructor org.apache.spark.streaming.Duration([class java.lang.String]) does not exist\n"
+        "\tat py4j.Gateway.invoke(Gateway.java:237)\n"
+    )
+    assert "driver" in words_of(report_on(judge, text))
+
+
+def test_the_status_of_a_remote_call_follows_on_more_lines(judge: PasteJudge) -> None:
+    text = (
+        "---------------------------------------------------------------------------\n"
+        "SparkConnectGrpcException                 Traceback (most recent call last)\n"
+        "----> 3 spark.table('t').toPandas()\n\n"
+        "SparkConnectGrpcException: <_MultiThreadedRendezvous of RPC that terminated with:\n"
+        "\tstatus = StatusCode.RESOURCE_EXHAUSTED\n"
+        '\tdetails = "CLIENT: Received message larger than max (140 vs. 134)"\n>\n'
+    )
+    assert "larger than max (140 vs. 134)" in report_on(judge, text).findings[0].title
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '2024-05-02T10:00:01.000Z,orders,ERROR,"com.acme.LockException: no lock on 7"',
+        '"2024-05-02T10:00:01.000+0000",main,"host=a","24/05/02 10:00:01 ERROR MicroBatchExecution: Query q terminated with error com.acme.LockException: no lock on 7"',
+    ],
+)
+def test_the_cell_of_an_export_loses_its_quotes(judge: PasteJudge, row: str) -> None:
+    assert report_on(judge, f"{row}\n").findings[0].title.startswith("LockException: no lock on 7")
+
+
+def test_an_option_is_proposed_once(judge: PasteJudge) -> None:
+    text = "Container killed by YARN for exceeding memory limits. 2.0 GB of 2 GB physical memory used. Consider boosting spark.yarn.executor.memoryOverhead.\n"
+    named = [action.option for action in report_on(judge, text).findings[0].actions]
+    assert len(named) == len({option or number for number, option in enumerate(named)})
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_a_record_in_a_document_does_not_show_that_its_process_continued(
+    judge: PasteJudge, level: str
+) -> None:
+    record = f"2024-03-02 11:04:19,220 {level} [main] com.acme.Client - order 7"
+    text = json.dumps(
+        {"error": f"{record}\na.b.CException: no lock\n\tat a.B.c(B.java:1)"}, indent=2
+    )
+    finding = report_on(judge, text).findings[0]
+    assert (finding.title, finding.severity) == ("CException: no lock", "warning")
+
+
+def test_a_python_error_with_an_unusual_name_below_a_record() -> None:
+    lines = [
+        "java.lang.RuntimeException: Error received from SDK harness for instruction 6: Traceback (most recent call last):",
+        '  File "/job/prices.py", line 18, in round_price',
+        "    return price.quantize(places)",
+        "decimal.InvalidOperation: [<class 'decimal.InvalidOperation'>]",
+        "",
+        "\tat java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:357)",
+    ]
+    trace = read_trace(lines)
+    assert trace.cause is not None and trace.cause.startswith("decimal.InvalidOperation")

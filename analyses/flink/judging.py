@@ -209,7 +209,7 @@ def without_package(text: str) -> str:
     >>> without_package("a host of example.com.X is gone")
     'a host of example.com.X is gone'
     """
-    return _PACKAGE.sub("", text, count=1)
+    return _PACKAGE.sub("", fmt.without_remote(text), count=1)
 
 
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z))")

@@ -37,6 +37,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "not-enough-slots": ("not-enough-slots", ("more-slots", "slots")),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),
     "leadership-lost": ("leadership-lost", ()),
+    "leader-unknown": ("leadership-lost", ()),
     "taskmanager-lost": ("taskmanager-lost", ()),
     "executor-lost": ("executor-lost", ("reason",)),
     "fenced-transaction": ("fenced-transaction", ()),

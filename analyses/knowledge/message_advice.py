@@ -36,7 +36,7 @@ _ADVICE: Final = re.compile(
     |^either\s+[a-z]+\s.*\sor\s
     |\byou\s+(?:can|could|should|must|need\ to|may\ (?:want|need))\s
     |\b(?:can|could|must|should)\ be\ (?:fixed|avoided|solved|resolved|increased|set|changed|enabled)\b
-    |\b(?:by|try|consider)\ (?:setting|increasing|enabling|adding|using|specifying|disabling|restarting)\b
+    |\b(?:by|try|consider)\ (?:setting|increasing|enabling|adding|specifying|disabling|restarting)\b|\b(?:try|consider)\ using\b
     |\btry_\w+
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -111,12 +111,13 @@ def process_in(fields: Mapping[str, str]) -> Component | None:
     return components().get(named)
 
 
-def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
-    """Return sentences about the software, the process and the user code of a failure, or an empty string.
+def origin_note(fields: Mapping[str, str], place: str | None = None, shown: str = "") -> str:
+    """Return sentences about the software, the target, the process and the user code of a failure, or an empty string.
 
     Args:
         fields: texts of the failure.
         place: its task, TaskManager or host.
+        shown: the title or the deepest exception, whose names are not repeated.
     """
     process = process_in(fields)
     place = place or fields.get("place")
@@ -127,10 +128,39 @@ def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
     source = component.what if component is not None and component.role == "part" else ""
     parts = (
         source and f"It comes from {source}.",
+        target_note(fields, shown),
         where and f"It happened in {where}.",
         frame and f"The first frame of the job's own {language}code is {frame}.",
     )
     return " ".join(filter(None, parts))
+
+
+def target_note(fields: Mapping[str, str], shown: str = "") -> str:
+    """Return a sentence about the topic, table, path or other target that the outer exceptions name, if any.
+
+    Args:
+        fields: texts of the failure, with its exceptions.
+        shown: a text whose names are not repeated.
+
+    >>> target_note({"exception": "a.b.XException: Failed to send data to Kafka topic orders-3"})
+    'An outer exception names topic orders-3.'
+    """
+    outer = f"{fields.get('exception', '')}\n{fields.get('middle', '')}"
+    for found in _TARGET.finditer(outer):
+        name = (found["url"] or found["name"]).rstrip(".:,;")
+        if name not in shown and f"/{name}" not in shown:
+            kind = f"{found['kind']} " if found["kind"] else ""
+            return f"An outer exception names {kind.lower()}{name}."
+    return ""
+
+
+# A URL, or a kind of object with its name, which has a digit, a mark or quotes, unlike a word of the sentence.
+_TARGET: Final = re.compile(
+    r"(?P<url>(?!https?:)\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"`,;)\]]{3,200})"
+    r"|\b(?P<kind>topic(?:-partition)?|table|index|queue|bucket|stream|collection|keyspace|exchange|channel|subject|consumer group)"
+    r"(?:\s?[:=]\s?|\s)(?=['\"`\[]|\w{0,100}[\d._-])['\"`\[]?(?P<name>[\w.:-]{2,200})",
+    re.IGNORECASE,
+)
 
 
 def component_step(source: Component, text: str = "") -> str:

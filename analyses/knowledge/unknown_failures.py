@@ -153,7 +153,8 @@ class FailureGroup:
         """The exception or the message, and its number of occurrences."""
         times = f" ({self.count} times)" if self.count > 1 else ""
         whole = _CLIENT.sub("", " ".join(self.first.failure.split()))
-        failure = _PACKAGE.sub("", _WRAPPER.sub("", _LABEL.sub("", whole)))
+        failure = fmt.without_remote(_LABEL.sub("", whole))
+        failure = _PACKAGE.sub("", _WRAPPER.sub("", failure))
         if (bare := _BARE.fullmatch(failure)) is not None:
             above = self.first.text.get("message")
             failure = f"{' '.join(above.split())}: {bare[1]}{bare[2] or ''}" if above else whole
@@ -172,7 +173,7 @@ class FailureGroup:
         source = self.component
         if source is not None and source.role != "part" and source.what != self.process:
             parts.append(f"It comes from {source.what}.")
-        parts.append(origin_note(text, self.first.place))
+        parts.append(origin_note(text, self.first.place, self.first.failure))
         message = text.get("message", "")
         if (
             message
@@ -248,6 +249,8 @@ class FailureGroup:
         first_us, last_us = self.times
         place = self.first.place if self.first.text.get("named") else self.process
         critical = self.severity is Severity.CRITICAL
+        proposed = {action.option for action in advice if action.option}
+        steps = (step for step in self.actions if step.option not in proposed)
         return {
             "severity": self.severity,
             "state": State.ONGOING,
@@ -262,7 +265,7 @@ class FailureGroup:
             "explain": self.explanation,
             "measurements": (Measurement(name="occurrences", value=self.count, unit="times"),),
             "evidence": self.evidence,
-            "actions": with_advice((*advice, *self.actions), self._messages, self.title),
+            "actions": with_advice((*advice, *steps), self._messages, self.title),
         }
 
 

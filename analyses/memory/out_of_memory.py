@@ -10,6 +10,7 @@ from flowdiag.analyses.flink.advice.memory_pools import POOLS
 from flowdiag.analyses.flink.advice.memory_processes import (
     TASKMANAGER,
     MemoryProcess,
+    explanation_of,
     process_of_incident,
     process_of_pod,
     remedies_of,
@@ -141,7 +142,7 @@ def _finding(
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=len(incidents) + _count(kills),
-        explain=POOLS[kind].explanation,
+        explain=explanation_of(kind, holder),
         measurements=(*_measurements(process, kind, kills), *_numbers(incidents, kind)),
         evidence=h.cite((i.ref, i.time_us) for i in incidents)
         + tuple(h.Evidence(*kill.ref, kill.time_us) for kill in kills),

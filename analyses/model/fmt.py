@@ -5,6 +5,7 @@ Imports almost nothing, because progress shows counts and sizes before most modu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from time import gmtime, strftime
 from typing import Final
@@ -187,6 +188,18 @@ def place(taskmanager: str | None, host: str | None) -> str:
     if not taskmanager:
         return host or "an unknown TaskManager"
     return f"{taskmanager} @ {host}" if host and host not in taskmanager else taskmanager
+
+
+def without_remote(text: str) -> str:
+    """Return Hadoop's exception from a server as the exception that the server threw.
+
+    >>> without_remote("org.apache.hadoop.ipc.RemoteException(java.io.IOException): no DataNode")
+    'java.io.IOException: no DataNode'
+    """
+    return _REMOTE.sub(r"\g<name>: ", text)
+
+
+_REMOTE: Final = re.compile(r"\A(?:\w{1,60}\.){0,20}RemoteException\((?P<name>[\w.$]{3,200})\): ")
 
 
 def shorten(text: str, most: int = 80) -> str:

@@ -68,7 +68,9 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     last = unnamed[-1]
     clause = f"a task did not end within {h.fmt.duration(last.duration_ms)} of its cancellation"
     votes = h.votes_for({"watchdog": clause}, RULE.signals)
-    killed = f"killed TaskManager {last.taskmanager}" if last.taskmanager else "killed TaskManager"
+    killed = (
+        f"killed TaskManager {last.taskmanager}" if last.taskmanager else "killed a TaskManager"
+    )
     yield h.incident_finding(
         job,
         unnamed,

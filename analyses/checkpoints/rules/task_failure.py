@@ -80,7 +80,11 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             confidence=h.weigh(votes) if sure else h.Confidence.LOW,
             rank=h.Rank.ROOT_CAUSE if failure.text and failure.cause else h.Rank.SYMPTOM,
             count=failure.restarts,
-            explain=" ".join(filter(None, (failure.explanation, origin_note(failure.root.text)))),
+            explain=" ".join(
+                filter(
+                    None, (failure.explanation, origin_note(failure.root.text, shown=failure.title))
+                )
+            ),
             measurements=failure.measurements,
             actions=failure.actions(job),
             votes=votes,

@@ -49,6 +49,8 @@ _DRIVER: Final = MemoryProcess(
 _CLIENT: Final = MemoryProcess("the client that submits the job", {"heap": ("client-heap",)})
 _ANY: Final = MemoryProcess("an unnamed process", {"container": ("find-growth",)})
 UNKNOWN: Final = MemoryProcess("a Flink process", {kind: ("find-process",) for kind in POOLS})
+_UNDECIDED: Final = UNKNOWN._replace(what="an unknown process")
+"""Of a text that shows neither Flink nor Spark."""
 _BY_COMPONENT: Final = {
     "flink-taskmanager": TASKMANAGER,
     "flink-jobmanager": _JOBMANAGER,
@@ -162,7 +164,19 @@ def process_of_incident(incident: Incident) -> MemoryProcess:
     named = _OPTION.search(text)
     if named is not None:
         return _BY_COMPONENT[f"flink-{named['process']}"]
-    return TASKMANAGER if "container_" in container else UNKNOWN
+    if "container_" in container:
+        return TASKMANAGER
+    return _UNDECIDED if "undecided" in incident.text else UNKNOWN
+
+
+def explanation_of(kind: str, process: MemoryProcess) -> str:
+    """Return what the exhausted memory contains in a process of Flink, or an empty string for an unknown engine."""
+    return "" if process is _UNDECIDED else POOLS[kind].explanation
+
+
+def has_job(process: MemoryProcess) -> bool:
+    """Return whether the process runs jobs, so that its end affects them."""
+    return process not in (_CLIENT, _UNDECIDED)
 
 
 def memory_actions(job: h.Job, root: h.Incident, kind: str) -> tuple[h.Action, ...]:

@@ -15,7 +15,7 @@ from flowdiag.analyses.knowledge.unknown_failures import (
     Occurrence,
     failure_groups,
 )
-from flowdiag.parsers.components import component_of
+from flowdiag.parsers.components import component_of, components
 from flowdiag.parsers.exceptions import classify, is_root_cause
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
@@ -157,7 +157,8 @@ def occurrence_of(
         text["named"] = "task"
     if is_consequence(incident.cause or ""):
         text["follows"] = "yes"
-    text.setdefault("component", _component(incident))
+    if text.get("component") not in components():  # fatal errors name a part of Flink there
+        text["component"] = _component(incident)
     return Occurrence(
         failure=_failure(incident),
         text=text,
@@ -193,8 +194,7 @@ def _failure(incident: Incident) -> str:
     """Return the deepest exception of an incident, or the message of its record."""
     text = incident.text
     if incident.kind == "process-stopped" and text.get("template") not in _FATAL:
-        stop, cause = _stop(incident) or "", incident.cause
-        return f"{cause} ({stop})" if stop and cause and stop not in cause else stop
+        return _stop_with_cause(_stop(incident) or "", incident.cause or "")
     found = incident.cause or text.get("exception")
     if found is None and incident.kind == _RESTART:
         return "The job restarted after a failure that is not in the input"
@@ -203,6 +203,16 @@ def _failure(incident: Incident) -> str:
         number = "" if incident.checkpoint is None else f" of checkpoint {incident.checkpoint}"
         return f"The snapshot{number} failed{': ' * bool(reason)}{reason}"
     return found or _stop(incident) or text.get("message", "")
+
+
+def _stop_with_cause(stop: str, cause: str) -> str:
+    """Return why a process ended, followed by how it ended. Flink prints `null` for no cause.
+
+    >>> _stop_with_cause("Entrypoint ended", "null."), _stop_with_cause("Entrypoint ended", "no lock")
+    ('Entrypoint ended', 'no lock (Entrypoint ended)')
+    """
+    known = bool(cause) and cause.rstrip(".") != "null"
+    return f"{cause} ({stop})" if stop and known and stop not in cause else stop
 
 
 def _stop(incident: Incident) -> str | None:

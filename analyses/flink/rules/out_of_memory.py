@@ -47,6 +47,8 @@ from flowdiag.analyses.flink.advice.memory_pools import POOLS
 from flowdiag.analyses.flink.advice.memory_processes import (
     TASKMANAGER,
     amounts_in,
+    explanation_of,
+    has_job,
     memory_actions,
     process_of_incident,
     title_of,
@@ -107,14 +109,14 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
             title=(
                 title_of(kind, where, of_worker=of_worker)
                 + amounts_in(root.cause)
-                + h.outcome_text(last)
+                + (h.outcome_text(last) if has_job(process) else "")
             ),
             why=f"{where}: {h.fmt.shorten(text, 120)}" if place is not None else None,
             cause="out-of-memory",
             confidence=h.weigh(votes),
             rank=h.Rank.FATAL,
             option=h.option(pool.option, job.version) if pool.option and of_worker else None,
-            explain=f"{pool.explanation} Later failures are consequences.",
+            explain=f"{explanation_of(kind, process)} Later failures are consequences.".strip(),
             measurements=(
                 h.measurement("memory-errors", len(group), "times", over=kind),
                 *exception_measurements(classify_incident(root)),

@@ -224,7 +224,7 @@ def _exception_finding(
                     exceptions.process_note(found),
                     explain,
                     outcome,
-                    origin_note(records[-1].fields, _executor_of(records)),
+                    origin_note(records[-1].fields, _executor_of(records), error),
                 ),
             )
         ),

@@ -55,7 +55,12 @@ def failed_query(
         explain=" ".join(
             filter(
                 None,
-                (exceptions.process_note(found), outcome, going_on, origin_note(ended[-1].fields)),
+                (
+                    exceptions.process_note(found),
+                    outcome,
+                    going_on,
+                    origin_note(ended[-1].fields, shown=error),
+                ),
             )
         ),
         why=f"ended{times}: {error}",
