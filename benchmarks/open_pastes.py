@@ -75,6 +75,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "mixed-10": (30, 8, 3, 0, 8),
     "mixed-11": (25, 1, 0, 1, 2),
     "mixed-12": (23, 2, 1, 1, 0),
+    "mixed-13": (28, 6, 2, 1, 1),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 
