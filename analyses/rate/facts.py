@@ -372,6 +372,7 @@ class Plan:
         window_ms: the longest event-time window.
         column: the column of `withWatermark`.
         functions: the names of its Python functions.
+        tables: the tables that each trigger reads again, in addition to its sources.
     """
 
     mode: str | None = None
@@ -379,6 +380,7 @@ class Plan:
     window_ms: int | None = None
     column: str | None = None
     functions: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

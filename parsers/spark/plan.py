@@ -1,6 +1,7 @@
 """Reads properties of a streaming query's physical plan from the start of an SQL execution in an event log.
 
-These are the output mode, the watermark delay, the length of windows, and the Python functions. The line contains the
+These are the output mode, the watermark delay, the length of windows, the Python functions, and the tables that every
+trigger reads again. The line contains the
 plan first as text, then as a tree of tens of kilobytes, so only the text is decoded.
 """
 
@@ -32,7 +33,16 @@ _PYTHON: Final = re.compile(
     r"^\(\d+\) (?=[^\n]{0,60}(?:Python|Pandas|Arrow))[^\n]{0,80}\n(?:[^\n]{0,4000}\n){0,2}?Arguments: ([^\n]{1,4000})",
     re.MULTILINE,
 )
+# A source of the newer interface has a scan of its own, so every other scan reads a table. Sources of files look alike.
+_STREAM: Final = "MicroBatchScan"
+_CACHED: Final = "InMemoryRelation"
+_TABLE: Final = re.compile(
+    r"^\(\d+\) Scan (?:(?P<jdbc>JDBCRelation\([^)\n]{1,200}\))|\w{1,40} ?(?P<name>[\w.]{0,200})(?: \[[^\n]{0,40})?\n"
+    r"(?:(?!\n)[^\n]{0,4000}\n){0,4}?Location: \w{1,40} ?(?:\([^)\n]{1,40}\) ?)?\[(?P<path>[^\],\n]{1,500}))",
+    re.MULTILINE,
+)
 _MOST_FUNCTIONS: Final = 8
+_MOST_TABLES: Final = 4
 _MOST_MS: Final = 2**53
 
 
@@ -77,7 +87,21 @@ def fields_of(plan: str) -> dict[str, str]:
     names = [name for text in _PYTHON.findall(plan) for name in _functions(text)]
     if names:
         found["functions"] = " ".join(list(dict.fromkeys(names))[:_MOST_FUNCTIONS])
+    if tables := _tables(plan):
+        found["tables"] = "\n".join(tables[:_MOST_TABLES])
     return found
+
+
+def _tables(plan: str) -> list[str]:
+    """Return the tables that a trigger reads in addition to its sources, unless they are cached.
+
+    >>> _tables("(1) MicroBatchScan\\n\\n(6) Scan csv \\nBatched: false\\nLocation: InMemoryFileIndex [file:/srv/prices]\\n")
+    ['file:/srv/prices']
+    """
+    if _STREAM not in plan or _CACHED in plan:
+        return []
+    found = (match["jdbc"] or match["name"] or match["path"] for match in _TABLE.finditer(plan))
+    return list(dict.fromkeys(found))
 
 
 def _functions(arguments: str) -> Iterator[str]:

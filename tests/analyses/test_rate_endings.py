@@ -445,6 +445,18 @@ def test_advice_for_late_batches_fits_their_source_and_lineage(
     assert ("only receivers and Kafka heed a rate" in found.explain) is not back_pressure
 
 
+@pytest.mark.parametrize(("rows", "named"), [(1_100, True), (200_000, False)])
+def test_a_table_that_each_trigger_reads_again_is_named(rows: int, named: bool) -> None:
+    stage = replace(staged(cpu_ms=9_000), tasks=94, records=300_000)
+    late = [w.trigger(n, 9_000, rows=rows, interval=3_000, stage=stage) for n in range(9)]
+    query = w.query(late, trigger_interval_ms=3_000)
+    query = replace(query, plan=replace(query.plan, tables=("file:/srv/static",)))
+    outcome = next(o for o in w.outcomes(w.application(queries=(query,))) if o.code == "RT101")
+    (found,) = outcome.findings
+    assert ("reads file:/srv/static again: 300 000 records" in (found.why or "")) is named
+    assert ("cache it before the join" in found.actions[0].text) is named
+
+
 REJECTED = (
     "Executor launch task task 51.0 in stage 0.0 (TID 51) failed, reason: Task org.apache.spark.executor.Executor"
     "$TaskRunner@66f006de rejected from java.util.concurrent.ThreadPoolExecutor@16566170[Terminated, pool size = 0]"

@@ -86,3 +86,36 @@ def test_python_functions(node: str, names: str) -> None:
 def test_other_text_is_not_a_plan(text: str) -> None:
     fields_of(text)
     fields_of(f"(1) BatchEvalPython\nArguments: {text}")
+
+
+JOIN = """\
+== Physical Plan ==
+WriteToDataSourceV2 (12)
+
+(1) MicroBatchScan
+Output [2]: [timestamp#3, value#4L]
+class org.apache.spark.sql.execution.streaming.sources.RateStreamTable$$anon$1
+
+(6) Scan csv {name}
+Output [3]: [id#0L, name#1, pad#2]
+Batched: false
+Location: InMemoryFileIndex [file:/srv/static]
+PushedFilters: [IsNotNull(id)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "tables"),
+    [
+        (JOIN.format(name=""), "file:/srv/static"),
+        (JOIN.format(name="spark_catalog.sales.prices"), "spark_catalog.sales.prices"),
+        (JOIN.replace("{name}\nOutput", "sales.prices [codegen id : 1]\nOutput"), "sales.prices"),
+        (JOIN.replace("(6) Scan csv {name}", "(6) Scan JDBCRelation(prices) [numPartitions=1] "), "JDBCRelation(prices)"),
+        (JOIN.format(name="").replace("InMemoryFileIndex [", "InMemoryFileIndex(3 paths)["), "file:/srv/static"),
+        # A source of files, and a cached table.
+        (JOIN.format(name="").replace("MicroBatchScan", "Scan json "), None),
+        (JOIN.format(name="") + "\n(7) InMemoryRelation\nArguments: [id#0L], StorageLevel(disk, memory, deserialized, 1 replicas)\n", None),
+    ],
+)  # fmt: skip
+def test_tables_that_a_trigger_reads_again(plan: str, tables: str | None) -> None:
+    assert fields_of(plan).get("tables") == tables

@@ -124,12 +124,14 @@ def _plan_of(rows: Sequence[Row]) -> Plan:
         return next((text for row in rows if (text := field_of(row, name))), None)
 
     functions = (name for row in rows for name in field_of(row, "functions").split())
+    tables = (name for row in rows for name in field_of(row, "tables").splitlines())
     return Plan(
         mode=first("mode"),
         column=first("column"),
         delay_ms=longest("delay_ms"),
         window_ms=longest("window_ms"),
         functions=tuple(dict.fromkeys(functions)),
+        tables=tuple(dict.fromkeys(tables)),
     )
 
 

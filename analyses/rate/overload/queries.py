@@ -20,6 +20,7 @@ _PARTS: Final = {
     "getBatch": ("preparing the batch", "batch"),
     "commitBatch": ("committing the batch", None),
 }
+_AGAIN: Final = 10  # minimum number of records of a table per row of the sources
 _MOST: Final = 0.5  # share of a trigger that makes a part the reason for its length
 
 
@@ -65,23 +66,28 @@ def late_query(
     what, remedy = _PARTS.get(part, (part, None))
     if part == "addBatch" and _mostly_outside_jobs(late):
         what = "the sink while no job runs"
+    again = _repeated_reads(query, late)
     return h.trigger_finding(
         assessed,
         query,
         late,
         severity=h.Severity.CRITICAL if fatal else h.Severity.WARNING,
         title=f"{h.fmt.capital(query.label)} cannot keep up: {because}",
-        explain=f"{h.fmt.percent(share)} of the time goes to {what} ({part})." if part else "",
+        explain=(f"{h.fmt.percent(share)} of the time goes to {what} ({part})." if part else "")
+        + (f" {h.fmt.capital(again)}." if again else ""),
         why=f"{because}; {what} takes {h.fmt.percent(share)}"
         if remedy is not None and share >= _MOST
-        else because,
+        else "; ".join(filter(None, [because, again])),
         cause="overloaded",
         confidence=h.overload_confidence([t.duration_ms for t in query.triggers], few),
         rank=h.Rank.SYMPTOM,
         measurements=tuple(_measurements(state, late)),
         evidence=h.evidence_of(sorted(late, key=lambda t: -(t.duration_ms or 0))),
         ranked=True,
-        actions=tuple(_actions(assessed, state, late, part, share)),
+        actions=(
+            *(h.remedies("overloaded", assessed.app, "table") if again else ()),
+            *_actions(assessed, state, late, part, share),
+        ),
     )
 
 
@@ -177,6 +183,19 @@ def largest_part(triggers: h.Sequence[h.Trigger]) -> tuple[str, float] | None:
         for name in names
     }
     return max(shares.items(), key=lambda one: one[1]) if shares else None
+
+
+def _repeated_reads(query: h.QueryFacts, late: h.Sequence[h.Trigger]) -> str | None:
+    """Return a clause about a table that each trigger reads again, if it has most of the records, or None."""
+    stages = [(t.stage.largest or t.stage, t.rows) for t in late if t.stage is not None and t.rows]
+    reads = [(stage.records, rows) for stage, rows in stages if stage.records >= _AGAIN * rows]
+    if not query.plan.tables or len(reads) <= _MOST * len(stages):
+        return None
+    records, rows = median(records for records, _ in reads), median(rows for _, rows in reads)
+    return (
+        f"each trigger reads {h.fmt.listed(query.plan.tables)} again: {h.fmt.thousands(records)} records, "
+        f"for {h.fmt.thousands(rows)} rows of the sources"
+    )
 
 
 def _mostly_outside_jobs(late: h.Sequence[h.Trigger]) -> bool:
