@@ -21,18 +21,24 @@ from flowdiag.analyses.checkpoints.rules import (
 )
 from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
-from flowdiag.analyses.flink.advice.unrecognized import open_errors
+from flowdiag.analyses.flink.advice.unrecognized import (
+    handled_spans,
+    occurrence_of,
+    open_errors,
+    restarts_of,
+)
 from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
 from flowdiag.analyses.flink.rules import out_of_memory, process_lost
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.verdicts import judge
 
 from .judged import cases_of, outcomes_of, results_of
-from .workbench import Bench
+from .workbench import SECOND, T0, Bench
 
 LOST = (
     "org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException: Connection "
@@ -857,3 +863,48 @@ def test_many_errors_that_the_tasks_handle_are_a_note() -> None:
     assert group.severity is Severity.INFO
     (group,) = failure_groups([other] * 60)
     assert group.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("kind", "survived"),
+    [("failure", "tasks"), ("commit-failed", "tasks"), ("task-failure", None)],
+)
+def test_tasks_survive_failures_that_are_not_their_own(kind: str, survived: str | None) -> None:
+    """Kafka's source commits its offsets again with the next checkpoint."""
+    cause = "org.apache.kafka.common.errors.CoordinatorNotAvailableException: not available."
+    incident = Bench().happens(kind, second=5, cause=cause)
+    assert incident.ref is not None and incident.time_us is not None
+    span = (incident.time_us - 1, incident.time_us + 1)
+    found = occurrence_of(incident, {incident.ref.source: span})
+    assert found.text.get("survived") == survived
+
+
+@pytest.mark.parametrize(
+    ("count", "apart_s", "handled"), [(20, 1, True), (20, 0, False), (5, 4, False)]
+)
+def test_an_exception_that_is_logged_again_and_again_shows_running_tasks(
+    count: int, apart_s: int, handled: bool
+) -> None:
+    """The last lines of a log contain no start of a task."""
+    job = Bench()
+    for number in range(count):
+        text = {"exception": "a.b.X: no customer for k1", "own_frame": "Enrich.map(Enrich.java:9)"}
+        cause = f"a.b.X: no customer for k{number}"
+        job.happens("failure", second=10 + number * apart_s, cause=cause, text=text)
+    process = Process(
+        source=0, label=None, role="taskmanager", cluster="", last_us=T0 + 1000 * SECOND
+    )
+    facts = replace(job.facts(processes=(process,)), has_jobmanager_log=False)
+    facts = replace(facts, jobs=tuple(replace(one, attempts=()) for one in facts.jobs))
+    assert bool(handled_spans(facts)) is handled
+
+
+@pytest.mark.parametrize(("after_s", "count"), [(1, 0), (60, 1)])
+def test_a_restart_right_before_the_jobmanager_is_stopped_is_no_failure(
+    after_s: int, count: int
+) -> None:
+    job = Bench()
+    restart = job.happens("job-restarting", second=5)
+    stop = {"template": "signal-received", "role": "jobmanager"}
+    signal = job.happens("process-stopped", second=5 + after_s, text=stop)
+    assert len(restarts_of([restart, signal])) == count

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.crises import Crisis
+from flowdiag.analyses.flink.failures.crises import SHUTDOWN_US, Crisis
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.knowledge.unknown_failures import (
     FailureGroup,
@@ -25,6 +26,9 @@ OUTLIVED_US: Final = 10_000_000
 """Minimum time from a handled failure to the end of the log. A task that fails logs it within a second."""
 
 
+_AGAIN: Final = 20  # minimum number of equal exceptions that show that tasks run on
+
+
 def is_failure(one: Incident) -> bool:
     """Return whether an incident is a failure of the job or a process, rather than a failed request or election."""
     failed = one.kind in _FAILURES or "exception" in one.text
@@ -32,8 +36,22 @@ def is_failure(one: Incident) -> bool:
 
 
 def restarts_of(incidents: Sequence[Incident]) -> list[Incident]:
-    """Return the job restarts after failures. A rescale restarts the job through other states."""
-    return [one for one in incidents if one.kind == _RESTART]
+    """Return the job restarts after failures. A rescale restarts the job through other states.
+
+    TaskManagers that stop shortly before their JobManager cause a restart, too.
+    """
+    stops = [one.time_us for one in incidents if _is_stop_of_jobmanager(one) and one.time_us]
+    return [
+        one
+        for one in incidents
+        if one.kind == _RESTART
+        and not any(0 <= stop - (one.time_us or 0) <= SHUTDOWN_US for stop in stops)
+    ]
+
+
+def _is_stop_of_jobmanager(one: Incident) -> bool:
+    text = one.text
+    return text.get("template") == "signal-received" and text.get("role") == "jobmanager"
 
 
 def open_errors(jobs: Sequence[h.JobFacts], incidents: Sequence[Incident]) -> list[Incident]:
@@ -81,17 +99,29 @@ def failures_of_rest(
 def handled_spans(facts: h.ClusterFacts) -> dict[int, tuple[int, int]]:
     """Return, by source, the time in which a failure in the log of a TaskManager must have been handled by its tasks.
 
-    Tasks ran, none failed, and the log continues. A task that throws an exception logs at once that it failed.
+    Tasks ran, none failed, and the log continues. A task that throws an exception logs at once that it failed. Without
+    the start of a task, an exception that is logged again and again shows that tasks ran.
     """
     jobs = [job for job in h.jobs_of(facts) if isinstance(job, h.Job)]
     deployed = [each.deployed_us for job in jobs for each in job.attempts if each.deployed_us]
-    if not deployed or any(job.crises for job in jobs):
+    began = deployed or _repeated_us(one for job in jobs for one in job.incidents)
+    if not began or any(job.crises for job in jobs):
         return {}
     return {
-        process.source: (min(deployed), process.last_us - OUTLIVED_US)
+        process.source: (min(began) - 1, process.last_us - OUTLIVED_US)
         for process in facts.processes
         if process.last_us is not None
     }
+
+
+def _repeated_us(incidents: Iterable[Incident]) -> list[int]:
+    """Return the times of exceptions that were logged at least `_AGAIN` times, for at least ten seconds."""
+    times: defaultdict[str, list[int]] = defaultdict(list)
+    for one in incidents:
+        if one.kind == "failure" and one.time_us is not None and "own_frame" in one.text:
+            times[_wording(one)].append(one.time_us)
+    several = (us for us in times.values() if len(us) >= _AGAIN)
+    return [time for us in several if max(us) - min(us) >= OUTLIVED_US for time in us]
 
 
 def failures_of(job: h.Job, before_s: float) -> list[Incident]:
@@ -126,7 +156,12 @@ def failures_of_fragment(
     return found or [one for one in incidents if not crises and _stop(one)][-1:]
 
 
-def groups_of(found: list[Incident], incidents: tuple[Incident, ...]) -> list[FailureGroup]:
+def groups_of(
+    found: list[Incident],
+    incidents: tuple[Incident, ...],
+    handled: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+) -> list[FailureGroup]:
+    """Group the failures that no other incident reports. `handled` is as for `occurrence_of`."""
     reported = [
         text
         for incident in incidents
@@ -134,7 +169,7 @@ def groups_of(found: list[Incident], incidents: tuple[Incident, ...]) -> list[Fa
         for text in (incident.cause, incident.text.get("exception"))
         if text
     ]
-    return failure_groups(map(occurrence_of, found), reported)
+    return failure_groups((occurrence_of(one, handled) for one in found), reported)
 
 
 def occurrence_of(
@@ -142,7 +177,7 @@ def occurrence_of(
 ) -> Occurrence:
     """Return a failure with its texts. `handled` are the times in which tasks handled failures (`handled_spans`)."""
     text = dict(incident.text)
-    if incident.kind == "failure" and _is_within(incident, handled):
+    if incident.kind in _SURVIVABLE and _is_within(incident, handled):
         text["survived"] = "tasks"
     if incident.kind == "process-stopped":
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
@@ -238,6 +273,7 @@ _PROCESSES: Final = {
     ),
 }
 _RESTART: Final = "job-restarting"
+_SURVIVABLE: Final = ("failure", "commit-failed")  # kinds that do not show what failed with them
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # session clusters exit with 1445 after a normal stop
 _FAILURES: Final = frozenset(

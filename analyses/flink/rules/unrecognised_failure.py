@@ -24,7 +24,8 @@ If no rule finds anything, an exception at ERROR also counts if the input shows 
 change of the job's state after it.
 
 A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it. So is an exception
-in the log of a TaskManager if its tasks kept running for ten seconds or longer.
+in the log of a TaskManager if its tasks kept running for ten seconds or longer. An exception that is logged again and
+again shows running tasks if no task fails.
 
 A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, exit codes and failed
 snapshots count as well.
@@ -76,13 +77,15 @@ def judge(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
 def judge_failures(facts: h.ClusterFacts, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """Report each kind of failure of each job."""
     jobs = h.jobs_of(facts)
+    handled = u.handled_spans(facts)
     for job in jobs:
-        for group in u.groups_of(u.failures_of(job, limits.before), job.incidents)[:GROUPS]:
+        found = u.failures_of(job, limits.before)
+        for group in u.groups_of(found, job.incidents, handled)[:GROUPS]:
             yield _finding(job, group)
     if not any(u.shows_work(job) for job in jobs):
         crises = [crisis for job in jobs for crisis in job.crises]
         unassigned = u.failures_of_fragment(UNKNOWN_JOB, crises, facts.incidents)
-        for group in u.groups_of(unassigned, facts.incidents)[:GROUPS]:
+        for group in u.groups_of(unassigned, facts.incidents, handled)[:GROUPS]:
             yield _finding(UNKNOWN_JOB, group)
 
 

@@ -63,21 +63,16 @@ def late_query(
     lasted = (late[-1].duration_ms or 0) if late else 0
     fatal = bool(state.interval_ms and late) and lasted / (state.interval_ms or 1) >= failing
     part, share = largest_part(late) or ("", 0.0)
-    what, remedy = _PARTS.get(part, (part, None))
-    if part == "addBatch" and _mostly_outside_jobs(late):
-        what = "the sink while no job runs"
     again = _repeated_reads(query, late)
+    explain, reason = _reason_texts(late, again, part, share)
     return h.trigger_finding(
         assessed,
         query,
         late,
         severity=h.Severity.CRITICAL if fatal else h.Severity.WARNING,
         title=f"{h.fmt.capital(query.label)} cannot keep up: {because}",
-        explain=(f"{h.fmt.percent(share)} of the time goes to {what} ({part})." if part else "")
-        + (f" {h.fmt.capital(again)}." if again else ""),
-        why=f"{because}; {what} takes {h.fmt.percent(share)}"
-        if remedy is not None and share >= _MOST
-        else "; ".join(filter(None, [because, again])),
+        explain=explain,
+        why=f"{because}; {reason}" if reason else because,
         cause="overloaded",
         confidence=h.overload_confidence([t.duration_ms for t in query.triggers], few),
         rank=h.Rank.SYMPTOM,
@@ -89,6 +84,20 @@ def late_query(
             *_actions(assessed, state, late, part, share),
         ),
     )
+
+
+def _reason_texts(
+    late: h.Sequence[h.Trigger], again: str | None, part: str, share: float
+) -> tuple[str, str | None]:
+    """Return the explanation and the reason: the part that takes most of the time, or a table that is read again."""
+    what, remedy = _PARTS.get(part, (part, None))
+    if part == "addBatch" and _mostly_outside_jobs(late):
+        what = "the sink while no job runs"
+    takes = h.fmt.percent(share)
+    sentences = [f"{takes} of the time goes to {what} ({part})."] if part else []
+    sentences += [f"{h.fmt.capital(again)}."] if again else []
+    reason = f"{what} takes {takes}" if remedy is not None and share >= _MOST else again
+    return " ".join(sentences), reason
 
 
 def past_late_query(
