@@ -490,7 +490,7 @@ def _outcomes(
     topic: Topic, facts: Any, derived: Any, options: Options, faults: Faults
 ) -> Sequence[RuleOutcome]:
     """Run every rule. Rules that had nothing to judge are marked as not assessed."""
-    nothing = None if topic.is_assessed(facts) else f"no input contains {topic.required_data}"
+    nothing = None if topic.is_assessed(facts) else topic.missing_input(facts)
     labels = {job.key: job.label for job in topic.jobs(facts)}
 
     def failed(rule: Rule, subject: Any, error: Exception) -> Inconclusive:

@@ -205,6 +205,10 @@ class Topic:
         """Return whether the input contains anything that the topic judges."""
         raise NotImplementedError
 
+    def missing_input(self, facts: Any) -> str:
+        """Return why the topic cannot judge an input that it does not assess."""
+        return f"no input contains {self.required_data}"
+
     def is_fed(self, facts: Any) -> bool:
         """Return whether the input could show a problem of this topic.
 

@@ -142,10 +142,12 @@ def process_of(
         return named
     # The lowest frames show which process the thread belongs to.
     methods = [method for link in reversed(_with_shared(links)) for method in reversed(link)]
-    found = next(filter(None, map(_process_named, methods)), None) or _process_named(logger or "")
+    reports = _REPORTS_JOB.search(above) is not None  # the process only reports the end of a job
+    logger = "" if reports else logger or ""
+    found = next(filter(None, map(_process_named, methods)), None) or _process_named(logger)
     if found is not None:
         return found
-    names = [*methods, logger or ""]
+    names = [*methods, logger]
     return next(
         (p for n in names for p in _processes() if any(m.search(n) for m in p.methods)), None
     )
@@ -153,6 +155,9 @@ def process_of(
 
 # --- names ------------------------------------------------------------------------------------------
 
+_REPORTS_JOB: Final = re.compile(
+    r"\bJob \S{1,200} (?:reached (?:globally )?terminal state|\([0-9a-f]{32}\) switched from)"
+)
 _BRIDGED: Final = "py4j.protocol.Py4JJavaError"
 _ORDINARY: Final = re.compile(
     r"(?:java|javax|jdk|sun|com\.sun|scala|kotlin|akka|org\.apache\.pekko|jdk\.internal)\."

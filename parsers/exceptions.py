@@ -221,29 +221,39 @@ def _classes_by_priority() -> tuple[tuple[FailureClass, ...], ...]:
     )
 
 
-def announces_failure(line: str) -> bool:
-    """Return whether a line without an exception class starts with a known message, possibly after a label.
+def announced_failure(line: str) -> str | None:
+    """Return the known message in a line without an exception class, or None.
 
-    >>> announces_failure("The heartbeat of TaskManager with id tm-3 timed out."), announces_failure("Reason: Lost leadership")
-    (True, True)
-    >>> announces_failure("The page explains how the JobManager reacts after it lost leadership.")
-    False
+    The line starts with the message, possibly after a label or after words such as `we see`.
+
+    >>> announced_failure("The heartbeat of TaskManager with id tm-3 timed out."), announced_failure("Reason: Lost leadership")
+    ('The heartbeat of TaskManager with id tm-3 timed out.', 'Lost leadership')
+    >>> announced_failure("Since Monday we get Container killed by YARN for exceeding memory limits. Why?")
+    'Container killed by YARN for exceeding memory limits. Why?'
+    >>> announced_failure("The page explains how the JobManager reacts after it lost leadership.") is None
+    True
     """
     text = line[:_TEXT].lower()
     if _EXPLAINS.search(text) is not None:
-        return False
-    begin = _LABEL.match(text)
-    latest = (begin.end() if begin is not None else 0) + _ARTICLE
-    return any(
-        0 <= text.find(part, 0, latest + len(part)) <= latest
-        for each in classes()
-        for part in each.texts
-        if " " in part and each.matches(text)
-    )
+        return None
+    begins = {0, *(found.end() for found in (_LABEL.match(text), _SAID.match(text)) if found)}
+    for begin in sorted(begins):
+        latest = begin + _ARTICLE
+        for each in classes():
+            for part in each.texts:
+                at = text.find(part, begin, latest + len(part)) if " " in part else -1
+                if begin <= at <= latest and each.matches(text):
+                    return line[begin:]
+    return None
 
 
 _ARTICLE: Final = 6  # maximum characters before the known part of a message: "The h"
 _LABEL: Final = re.compile(r"[a-z ]{0,40}(?:: |- )")
+_SAID: Final = re.compile(
+    r".{0,160}?\b(?:see|seeing|saw|gets?|getting|got|throws?|threw|says?|saying|shows?|showing|prints?|reports?|reporting"
+    r"|receiv(?:e|ed|ing)|hit|hitting|logs|logged|encounter(?:ed)?|(?:fail|die|stop|end|crash|restart)\w{0,3} with)"
+    r"(?: an?| the| this| following| error| message| exception){0,4}[:,]? [\"'`“*]{0,3}"
+)
 # Words in sentences that explain failures in general.
 _EXPLAINS: Final = re.compile(
     r"\b(?:if|when|means|usually|typically|happens|occurs|for example|e\.g\.|such as|how to)\b"

@@ -63,7 +63,7 @@ _SECRETS: Final = (
     (
         # Not an exception class before its message, a boolean, or a shell's working directory.
         (
-            rf"""(?i)({_NAMED}(?<!Exception(?=:\s)|Error(?=:\s)))({_IS})"""
+            rf"""(?i)({_NAMED}(?<!Exception(?=:\s)|Error(?=:\s)|Failure(?=:\s)|Throwable(?=:\s)))({_IS})"""
             r"""(?!\\?["']?(?:true|false|null|none)\b)(?!(?<=\b(?-i:(?:OLD)?PWD)=)/)"""
             rf"""(?:(?:bearer|basic|digest|negotiate|token|aws4-hmac-sha256)\s+)?(?:{_VALUE})"""
         ),

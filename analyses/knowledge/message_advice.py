@@ -56,7 +56,8 @@ _OF_QUERY: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"['\"`]([\w.-]{4,80})['\"`]")
 _POINTERS: Final = re.compile(
-    r"the error in the (?:stack trace below|deepest cause of the stack trace)"
+    r"the (?:error in the (?:stack trace below|deepest cause of the stack trace)"
+    r"|deepest cause in the stack trace of the cited record)"
 )
 
 

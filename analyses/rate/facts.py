@@ -465,6 +465,7 @@ class ApplicationFacts:
     started_us: int | None = None
     ended_us: int | None = None
     last_us: int | None = None
+    late_count: int = 0  # late triggers in a log, even if they prove no overload
     late_us: int | None = (
         None  # end of the last late trigger in a log, even if it proves no overload
     )

@@ -282,6 +282,16 @@ class Rate(Topic):
 
         return rate_tables(facts, excerpts=options.privacy.excerpts)
 
+    def missing_input(self, facts: RateFacts) -> str:
+        """Return why the topic cannot judge an input. Late triggers may be too few to prove an overload."""
+        late = sum(app.late_count for app in facts.applications)
+        if not late:
+            return super().missing_input(facts)
+        return (
+            f"the input has {fmt.plural(late, 'late trigger')} and no other trigger, which does not "
+            "show whether the query keeps up"
+        )
+
     def is_assessed(self, facts: RateFacts) -> bool:
         """Return whether the input has a batch, a query, their exceptions, or their tasks.
 

@@ -12,7 +12,8 @@ _PIECES: Final = 2000  # maximum lines taken from one formatted line
 
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
 _TAGS = re.compile(
-    r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>"
+    r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|em|strong|tt|td|th|tr|table|blockquote"
+    r"|(?:log4j:)?(?:message|msg|throwable|exception|error|description|reason))(?: [^<>]{0,200})?>|<!\[CDATA\[|\]\]>"
 )
 _BREAK = re.compile(r"<br ?/?>|</t[dh]>(?=.)")
 _DECORATION = re.compile(
@@ -83,7 +84,7 @@ _CODED: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4}){1,500}")
 
 _SIGNS_OF_HTML: Final = (
     b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;",
-    b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<span",
+    b"<br", b"<pre", b"<p>", b"<b>", b"<strong", b"<em>", b"<message", b"<throwable", b"<![CDATA[", b"<td", b"<li>", b"<code", b"<div", b"<span",
 )  # fmt: skip
 
 

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from flowdiag.parsers.codes import codes_in
 from flowdiag.parsers.exceptions import (
     Classified,
-    announces_failure,
     classify,
     engine_of_class,
 )
@@ -38,8 +35,6 @@ from flowdiag.parsers.lines.decoration import (
 )
 from flowdiag.parsers.lines.failure_lines import (
     failure_line,
-    is_fallback,
-    is_harmless,
     is_harmless_record,
     is_wrapper_failure,
 )
@@ -50,13 +45,15 @@ from flowdiag.parsers.lines.traces import (
     referenced_cause,
 )
 from flowdiag.parsers.logs import paste_patterns as p
-from flowdiag.parsers.logs.bodies import lines_of, with_messages
+from flowdiag.parsers.logs.bodies import lines_of
 from flowdiag.parsers.logs.cuts import describe_cut_failure, read_notebook
+from flowdiag.parsers.logs.headers import header_of, json_record
 from flowdiag.parsers.logs.line_prefixes import RELAYED, prefix_of_lines
 from flowdiag.parsers.logs.misread import without_misread_letters
 from flowdiag.parsers.logs.paste_patterns import GRAVE, fact_in
 from flowdiag.parsers.logs.pasted import Heading, Pasted
-from flowdiag.parsers.logs.records import Record, open_record
+from flowdiag.parsers.logs.records import Record
+from flowdiag.parsers.logs.vague import vague_failures
 
 PASTE_BYTES: Final = 256 * 1024
 """Maximum size of a text that is searched completely; a larger text is searched only before its first header."""
@@ -89,14 +86,6 @@ def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | 
     return engine or "flink", found
 
 
-def _json_record(line: str, head: prefix.Prefix) -> Record | None:
-    """Return the record in a JSON object on the line, or None for other lines."""
-    if head.complete or not head.text.startswith("{", head.inner):
-        return None
-    record = open_record(line)
-    return record if record.json else None
-
-
 def _is_log_record(record: Record) -> bool:
     """Return whether a JSON object is a log record, because it has a time, a logger or a level.
 
@@ -112,30 +101,6 @@ def _is_log_record(record: Record) -> bool:
         return True
     within = prefix.parse(text)
     return (within.local_us, within.utc_us) != (head.local_us, head.utc_us)
-
-
-def _header_of(head: prefix.Prefix) -> prefix.Prefix:
-    """Find the level and message in a header of unknown layout. Other headers are returned unchanged."""
-    if head.dated and head.level is not None and not head.complete:
-        named = p.LOGGER.match(head.text, head.begin, head.begin + 400)
-        if named is None:
-            return replace(head, complete=True)
-        return replace(head, logger=named["logger"], begin=named.end(), complete=True)
-    if head.complete:
-        return head
-    found = p.LOOSE_HEADER.match(head.text, head.inner, head.inner + 4096)
-    if found is None and head.dated:
-        found = p.DATED_LEVEL.match(head.text, head.begin, head.begin + 4096)
-    if found is None:
-        return head
-    level = prefix.load_layouts().levels.get(found["level"], found["level"])
-    return replace(
-        head,
-        level=level,
-        logger=found["logger"] or None,
-        begin=found.start("message"),
-        complete=True,
-    )
 
 
 def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
@@ -179,7 +144,7 @@ def failures_in(data: bytes, *, whole: bool = True, vague: bool = True) -> Itera
                 return
     if count == 0 and short:
         quoted = [] if segments.headed else [*_quoted_in_prose(data)] or headless[:1]
-        yield from islice(quoted or (_vague_failures(data) if vague else ()), _MOST)
+        yield from islice(quoted or (vague_failures(data) if vague else ()), _MOST)
 
 
 def _is_informative(one: Pasted) -> bool:
@@ -204,45 +169,6 @@ def _quotes(line: str) -> Iterator[str]:
         mark = line[: quoted.start("text")][-1:]
         text = quoted["text"].partition(mark)[0] if mark in p.MARKS else quoted["text"]
         yield (text if ": " in text else quoted["text"]).strip()
-
-
-def _vague_failures(data: bytes) -> Iterator[Pasted]:
-    """Yield the lines that only mention a failure."""
-    explains = False  # whether the paragraph explains failures in general
-    is_healthy = False  # whether the line belongs to a record of healthy processes
-    for offset, line in with_messages(lines_of(data)):
-        head = prefix.parse(line)
-        record = _json_record(line, head)
-        head = _header_of(head) if record is None else record.head
-        text = " ".join(strip_decoration(head.text[head.begin : head.end], escaped=False))
-        explains = bool(text) and (explains or p.GENERAL.match(text) is not None)
-        if explains or (not head.complete and p.MEANING.match(text) is not None):
-            continue
-        if head.complete:
-            is_healthy = is_harmless_record(head.logger, text)
-        if is_healthy or not _is_vague_failure(head, text):
-            continue
-        pasted = Pasted(offset, level=head.level, plain=True)
-        pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
-        pasted.heading = Heading(offset, head.logger, text, None) if head.complete else None
-        pasted.add(offset, fact_in(text, weak=True)[:_MESSAGE])
-        yield pasted
-
-
-def _is_vague_failure(head: prefix.Prefix, text: str) -> bool:
-    """Return whether a line mentions a failure. At INFO and below, vague wording counts only for an end."""
-    line = failure_line(text, weak=True)
-    if head.complete and head.level in _QUIET:
-        return line is not None and (line.ends or not line.weak)
-    if line is not None:
-        return True
-    if not text.endswith("?") and any(code.family == "kafka" for code in codes_in(text)):
-        return True
-    named = head.complete and p.NAMED.search(text) is not None
-    return (named or announces_failure(text)) and not (is_harmless(text) or is_fallback(text))
-
-
-_QUIET: Final = ("INFO", "DEBUG", "TRACE")
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
@@ -338,12 +264,12 @@ class _Segments:
         if head.inner and not head.complete and p.ELEMENT.match(line) is not None:
             self._take_decorated(offset, line)  # a class that looks like a file name
             return
-        record = _json_record(line, head)
+        record = json_record(line, head)
         if record is not None:
             self._json_line(offset, head, record)
             return
         if not self._in_message(head):
-            head = _header_of(head)
+            head = header_of(head)
         if head.complete and not self._continues_trace(head):
             self._header(offset, head)
         else:

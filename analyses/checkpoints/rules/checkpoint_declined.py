@@ -43,6 +43,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.knowledge.message_advice import with_advice
 
 _FAILED: Final = (h.Status.DECLINED, h.Status.FAILED)
 
@@ -82,8 +83,15 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             h.measurement("declining-subtasks", len(decliners), "subtasks"),
         ),
         evidence=h.cite(records),
-        actions=h.shared_remedies(job, "cited-cause" if causes else "failure-messages", "tolerate"),
+        actions=_actions(job, causes),
     )
+
+
+def _actions(job: h.Job, causes: Counter[str]) -> tuple[h.Action, ...]:
+    """Return the remedies, with the cause of most failures instead of a reference to its record."""
+    known = h.shared_remedies(job, "cited-cause" if causes else "failure-messages", "tolerate")
+    first = next((cause for cause, _ in causes.most_common(1)), "")
+    return with_advice(known, first)
 
 
 def _count_causes(failed: Sequence[h.Checkpoint], declines: Sequence[h.Decline]) -> Counter[str]:

@@ -45,6 +45,7 @@ from typing import Any, Final
 from flowdiag.analyses.checkpoints.storage import StorageFailure, refusals_of, victims_text
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
+from flowdiag.analyses.knowledge.message_advice import with_advice
 
 _WORDS: Final = {
     "hdfs-no-datanode": "has no DataNode left for a block",
@@ -111,7 +112,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             h.measurement("refused-jobmanager", found.jobmanager, "checkpoints"),
         ),
         evidence=h.cite((item.ref, item.time_us) for item in found.refusals),
-        actions=h.remedies(cause, job, *names),
+        actions=with_advice(h.remedies(cause, job, *names), found.text or ""),
         votes=votes,
         **_unnumbered_fields(job, found, limits),
     )

@@ -47,7 +47,7 @@ from flowdiag.analyses.checkpoints import decliners
 from flowdiag.analyses.checkpoints.failure_texts import JOB_FAULTS, failures_of
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
-from flowdiag.analyses.knowledge.message_advice import origin_note
+from flowdiag.analyses.knowledge.message_advice import origin_note, with_advice
 
 
 class Limits(h.Limits):
@@ -123,7 +123,7 @@ def _decline_findings(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             ),
         ),
         evidence=found.records,
-        actions=h.remedies("snapshot-exception", job),
+        actions=with_advice(h.remedies("snapshot-exception", job), found.text or ""),
         votes=votes,
     )
 
@@ -146,7 +146,7 @@ def _failed_snapshots(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             rank=h.Rank.ROOT_CAUSE,
             explain=h.text("CP301.only-taskmanager"),
             measurements=(h.measurement("failed-snapshots", len(members), "checkpoints"),),
-            actions=h.remedies("snapshot-exception", job),
+            actions=with_advice(h.remedies("snapshot-exception", job), last.cause or "", text),
             votes=votes,
         )
 

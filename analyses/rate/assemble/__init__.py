@@ -172,6 +172,7 @@ def _application(
         started_us=min(_times_of(about, "started"), default=None),
         ended_us=max(_times_of(about, "ended"), default=None),
         last_us=last_us,
+        late_count=len(late_triggers(singles[Event.SPARK_INCIDENT])),
         late_us=last_late_us(singles[Event.SPARK_INCIDENT]),
         origins=_origins(raw, about),
         damaged=damaged,
