@@ -236,7 +236,10 @@ def announced_failure(line: str) -> str | None:
     text = line[:_TEXT].lower()
     if _EXPLAINS.search(text) is not None:
         return None
-    begins = {0, *(found.end() for found in (_LABEL.match(text), _SAID.match(text)) if found)}
+    begins = {
+        0,
+        *(found.end() for found in (_LABEL.match(text), _INTRODUCTION.match(text)) if found),
+    }
     for begin in sorted(begins):
         latest = begin + _ARTICLE
         for each in classes():
@@ -249,9 +252,9 @@ def announced_failure(line: str) -> str | None:
 
 _ARTICLE: Final = 6  # maximum characters before the known part of a message: "The h"
 _LABEL: Final = re.compile(r"[a-z ]{0,40}(?:: |- )")
-_SAID: Final = re.compile(
+_INTRODUCTION: Final = re.compile(
     r".{0,160}?\b(?:see|seeing|saw|gets?|getting|got|throws?|threw|says?|saying|shows?|showing|prints?|reports?|reporting"
-    r"|receiv(?:e|ed|ing)|hit|hitting|logs|logged|encounter(?:ed)?|(?:fail|die|stop|end|crash|restart)\w{0,3} with)"
+    r"|receives?|received|receiving|hit|hitting|logs|logged|encounter(?:ed)?|(?:fail|die|stop|end|crash|restart)\w{0,3} with)"
     r"(?: an?| the| this| following| error| message| exception){0,4}[:,]? [\"'`“*]{0,3}"
 )
 # Words in sentences that explain failures in general.

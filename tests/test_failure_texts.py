@@ -740,3 +740,19 @@ def test_a_python_error_with_an_unusual_name_below_a_record() -> None:
     ]
     trace = read_trace(lines)
     assert trace.cause is not None and trace.cause.startswith("decimal.InvalidOperation")
+
+
+def test_the_dispatcher_only_reports_the_end_of_a_job(judge: PasteJudge) -> None:
+    text = (
+        "2024-05-02 10:00:01,123 INFO  com.acme.Dispatcher [] - Job 1fcd2ae5b3a7d1be2ce9c7d9cbd1d8b3 reached terminal state FAILED.\n"
+        "java.lang.ArithmeticException: / by zero\n\tat com.acme.A.b(A.java:1)\n"
+    ).replace("com.acme.Dispatcher", "org.apache.flink.runtime.dispatcher.StandaloneDispatcher")
+    rows = parse_on_driver(plan_splits(judge.inputs(text).sources)).to_pylist()
+    fields = [dict(row["fields"]) for row in rows if row["event"] == "failure"]
+    assert fields and "process" not in fields[0]
+
+
+def test_late_triggers_that_prove_nothing_are_counted(judge: PasteJudge) -> None:
+    late = "24/05/02 10:%02d:12 WARN ProcessingTimeExecutor: Current batch is falling behind. The trigger interval is 10000 milliseconds, but spent 12031 milliseconds\n"
+    report = report_on(judge, "".join(late % minute for minute in (0, 5, 11)))
+    assert any("3 late triggers" in (topic.reason or "") for topic in report.topics)

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, assume, given, settings
-from hypothesis import strategies as st
 
 from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
@@ -25,7 +23,6 @@ from flowdiag.parsers.logs.pastes import failures_in
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 from .archives import FIXTURES, unpacked
-from .parsers.traces import CUT, WRAPPINGS
 from .recordings import is_rare
 
 if TYPE_CHECKING:
@@ -33,37 +30,6 @@ if TYPE_CHECKING:
 
     from flowdiag.analyses.contract.report import Report
 
-# Words of no failure, of no message of Flink or Spark, and of no routine stop.
-WORD = st.sampled_from(
-    [
-        "order",
-        "price",
-        "of",
-        "shard",
-        "seven",
-        "is",
-        "not",
-        "blue",
-        "amount",
-        "42",
-        "eu-1",
-        "'n/a'",
-        "key=17",
-        "(x)",
-    ]
-)
-MESSAGE = st.lists(WORD, min_size=3, max_size=9).map(lambda words: "bad " + " ".join(words))
-PACKAGE = st.sampled_from(
-    [
-        "com.acme.pricing",
-        "org.apache.flink.util",
-        "org.apache.spark.sql",
-        "io.vendor.client",
-        "net.minidev.x",
-        "scala",
-    ]
-)
-NAME = st.sampled_from(["PriceException", "RateError", "OutOfStock", "MatchError", "BrokenFailure"])
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 LAYOUTS: tuple[Callable[[str, str, str], str], ...] = (
     lambda level, logger, text: f"2024-03-02 11:04:19,220 {level:5} {logger} [] - {text}",
@@ -78,17 +44,6 @@ LAYOUTS: tuple[Callable[[str, str, str], str], ...] = (
 )
 
 
-@st.composite
-def chains(draw: st.DrawFn) -> tuple[list[str], str]:
-    """Return the lines of a stack trace, and the message of its deepest exception."""
-    lines, message = [], ""
-    for number in range(draw(st.integers(1, 4))):
-        message = f"{draw(MESSAGE)} no. {number + 1}"
-        lines.append(f"{'Caused by: ' * (number > 0)}{draw(PACKAGE)}.{draw(NAME)}: {message}")
-        lines += [f"\tat {draw(PACKAGE)}.Step.run(Step.java:{draw(st.integers(1, 99))})"] * 2
-    return lines, message
-
-
 def rows_of(text: str, path: Path) -> list[dict[str, object]]:
     path.write_text(text)
     sources = [source for source in discover([str(path)]).sources if source.kind != "not-read"]
@@ -98,89 +53,6 @@ def rows_of(text: str, path: Path) -> list[dict[str, object]]:
 
 def texts(rows: list[dict[str, object]]) -> str:
     return " ".join(" ".join(str(row["cause"]).split()) for row in rows)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate,))
-@given(chains(), st.sampled_from([name for name in WRAPPINGS if name not in CUT]))
-def test_any_exception_in_any_wrapping(
-    tmp_path_factory: pytest.TempPathFactory, chain: tuple[list[str], str], wrapping: str
-) -> None:
-    lines, message = chain
-    path = tmp_path_factory.getbasetemp() / "paste"
-    assert message in texts(rows_of(WRAPPINGS[wrapping](lines), path))
-
-
-@settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate,))
-@given(chains(), st.sampled_from(LEVELS), st.sampled_from(LAYOUTS), PACKAGE, MESSAGE)
-def test_any_exception_below_any_record(
-    tmp_path_factory: pytest.TempPathFactory,
-    chain: tuple[list[str], str],
-    level: str,
-    layout: Callable[[str, str, str], str],
-    package: str,
-    text: str,
-) -> None:
-    lines, message = chain
-    path = tmp_path_factory.getbasetemp() / "paste"
-    rows = rows_of("\n".join([layout(level, f"{package}.Client", text), *lines]) + "\n", path)
-    assert message in texts(rows)
-
-
-@settings(max_examples=8, deadline=None, derandomize=True, phases=(Phase.generate,))
-@given(chains(), st.sampled_from(LEVELS), st.sampled_from(LAYOUTS))
-def test_any_exception_is_a_finding(
-    tmp_path_factory: pytest.TempPathFactory,
-    chain: tuple[list[str], str],
-    level: str,
-    layout: Callable[[str, str, str], str],
-) -> None:
-    lines, message = chain
-    judge = PasteJudge(tmp_path_factory.getbasetemp(), None)
-    report = judge.report(judge.inputs("\n".join([layout(level, "a.b.C", "order 7"), *lines])))
-    assert report is not None
-    assert [message in finding.title for finding in report.findings] == [True]
-    assert report.findings[0].severity != "info"
-
-
-# These add a date or a column to the first line, which must be an exception.
-_OF_EXCEPTIONS = {"date above", "table with date", "table of counts"}
-
-
-@settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate,))
-@given(
-    chains(),
-    st.sampled_from(LEVELS),
-    st.sampled_from(LAYOUTS),
-    st.sampled_from([name for name in WRAPPINGS if name not in {*CUT, *_OF_EXCEPTIONS}]),
-)
-def test_any_exception_below_any_record_in_any_wrapping(
-    tmp_path_factory: pytest.TempPathFactory,
-    chain: tuple[list[str], str],
-    level: str,
-    layout: Callable[[str, str, str], str],
-    wrapping: str,
-) -> None:
-    # A record in JSON fills its line: no trace follows on it.
-    assume(layout is not LAYOUTS[-1] or wrapping != "frames on a line")
-    lines, message = chain
-    judge = PasteJudge(tmp_path_factory.getbasetemp(), None)
-    text = WRAPPINGS[wrapping]([layout(level, "a.b.C", "order 7"), *lines])
-    report = judge.report_on_text(text)
-    assert report is not None
-    assert any(message in finding.title for finding in report.findings)
-
-
-@settings(max_examples=30, deadline=None, derandomize=True, phases=(Phase.generate,))
-@given(
-    st.lists(st.tuples(st.sampled_from(LEVELS[:4]), st.sampled_from(LAYOUTS), MESSAGE), min_size=1)
-)
-def test_a_text_without_failures_has_none(
-    tmp_path_factory: pytest.TempPathFactory,
-    records: list[tuple[str, Callable[[str, str, str], str], str]],
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "paste"
-    text = "\n".join(layout(level, "a.b.C", message) for level, layout, message in records)
-    assert rows_of(text + "\n", path) == []
 
 
 @pytest.mark.parametrize("line", failure_lines(), ids=lambda line: line.name)
@@ -924,3 +796,16 @@ def test_a_taskmanager_that_ends_without_a_signal_while_tasks_run(
     if lost:
         assert lost[0].subject.taskmanager == "10.0.0.7:36407-72366f"
         assert any("System.exit" in action.text for action in lost[0].actions)
+
+
+DECLINED = "Discarding checkpoint 7 of job 1fcd2ae5b3a7d1be2ce9c7d9cbd1d8b3 because: com.acme.QuotaException: tenant 7"
+
+
+def test_advice_about_a_failed_checkpoint_quotes_its_cause(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    logger = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
+    found = report_on(LAYOUTS[0]("INFO", logger, DECLINED), tmp_path, spark).findings
+    texts = [action.text for finding in found for action in finding.actions]
+    assert any('"com.acme.QuotaException: tenant 7"' in text for text in texts)
+    assert not any("stack trace" in text for text in texts)

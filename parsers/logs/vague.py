@@ -35,21 +35,26 @@ def vague_failures(data: bytes) -> Iterator[Pasted]:
         head = prefix.parse(line)
         record = json_record(line, head)
         head = header_of(head) if record is None else record.head
-        for text in _texts(head, (record.more or ()) if record is not None else (), escaped):
+        texts = _texts(head, (record.more or ()) if record is not None else (), escaped)
+        if head.complete:
+            is_healthy = is_harmless_record(head.logger, "".join(texts[:1]))
+        for text in texts:
             explains = bool(text) and (explains or p.GENERAL.match(text) is not None)
             if explains or (not head.complete and p.MEANING.match(text) is not None):
                 continue
-            if head.complete:
-                is_healthy = is_harmless_record(head.logger, text)
             if is_healthy or (fact := _fact(head, text, first=offset == 0)) is None:
                 continue
-            pasted = Pasted(offset, level=head.level, plain=True)
-            pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
-            pasted.heading = Heading(offset, head.logger, text, None) if head.complete else None
-            pasted.add(offset, fact[:_MESSAGE])
-            yield pasted
+            yield _pasted(offset, head, text, fact)
             if head.complete:
                 break
+
+
+def _pasted(offset: int, head: prefix.Prefix, text: str, fact: str) -> Pasted:
+    found = Pasted(offset, level=head.level, plain=True)
+    found.local_us, found.utc_us, found.clock = head.local_us, head.utc_us, head.clock
+    found.heading = Heading(offset, head.logger, text, None) if head.complete else None
+    found.add(offset, fact[:_MESSAGE])
+    return found
 
 
 def _texts(head: prefix.Prefix, more: Sequence[str], escaped: bool) -> list[str]:
@@ -80,15 +85,27 @@ def _fact(head: prefix.Prefix, text: str, *, first: bool) -> str | None:
     line = failure_line(text, weak=True)
     if head.complete and head.level in _QUIET:
         return text if line is not None and (line.ends or not line.weak) else None
-    known = None if is_harmless(text) or is_fallback(text) else announced_failure(text)
+    ignored = is_harmless(text) or is_fallback(text)
+    known = None if ignored else announced_failure(text)
     if line is not None:
         return known or p.fact_in(text, weak=True)
-    if not text.endswith("?") and any(code.family == "kafka" for code in codes_in(text)):
+    if known is not None or ignored:
+        return known
+    if _has_kafka_code(text):
         return p.fact_in(text, weak=True)
-    named = head.complete and p.NAMED.search(text) is not None
-    if named and not (is_harmless(text) or is_fallback(text)):
-        return text
-    return known or (_with_lost_letter(text) if first and not head.complete else None)
+    return _unknown_fact(head, text, first=first)
+
+
+def _unknown_fact(head: prefix.Prefix, text: str, *, first: bool) -> str | None:
+    """Return a record that names an exception, or a first line without its first letter that mentions a failure."""
+    if head.complete:
+        return text if p.NAMED.search(text) is not None else None
+    return _with_lost_letter(text) if first else None
+
+
+def _has_kafka_code(text: str) -> bool:
+    """Return whether a line that is no question has the name of an error of Kafka, which needs no other words."""
+    return not text.endswith("?") and any(code.family == "kafka" for code in codes_in(text))
 
 
 def _with_lost_letter(text: str) -> str | None:
