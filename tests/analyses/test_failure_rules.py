@@ -908,3 +908,49 @@ def test_a_restart_right_before_the_jobmanager_is_stopped_is_no_failure(
     stop = {"template": "signal-received", "role": "jobmanager"}
     signal = job.happens("process-stopped", second=5 + after_s, text=stop)
     assert len(restarts_of([restart, signal])) == count
+
+
+def only_taskmanagers(job: Bench, until_s: float) -> ClusterFacts:
+    """Return the facts of a job from the logs of two TaskManagers."""
+    last = T0 + round(until_s * SECOND)
+    processes = tuple(
+        Process(source=n, label=None, role="taskmanager", cluster="", last_us=last) for n in (0, 1)
+    )
+    facts = job.facts(processes=processes, has_jobmanager_log=False)
+    jobs = tuple(replace(one, checkpoints=(), last_us=last) for one in facts.jobs)
+    return replace(facts, jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("failures_s", "until_s", "state"),
+    [
+        ((30, 35), 120, State.RECOVERED),
+        ((30, 35), 80, State.ONGOING),
+        ((30, 90, 150), 260, State.ONGOING),  # it fails once a minute
+    ],
+)
+def test_tasks_that_run_on_in_the_logs_of_taskmanagers_show_a_recovery(
+    failures_s: tuple[int, ...], until_s: float, state: State
+) -> None:
+    job = Bench()
+    for second in failures_s:
+        fails(job, second, "enrich", 1, "java.lang.IllegalStateException: no price")
+        restarts(job, second + 1)
+    facts = only_taskmanagers(job, until_s)
+    began = T0 + (failures_s[-1] + 2) * SECOND
+    again = tuple(replace(one, deployed_us=began) for one in facts.jobs[0].attempts)
+    jobs = (replace(facts.jobs[0], attempts=again),)
+    (crisis,) = crises(jobs[0], replace(facts, jobs=jobs))
+    assert crisis.state is state
+
+
+@pytest.mark.parametrize(("apart_s", "count"), [(2, 0), (120, 1)])
+def test_failures_when_all_taskmanagers_are_stopped_are_no_crisis(apart_s: int, count: int) -> None:
+    job = Bench()
+    gone = "org.apache.flink.util.FlinkException: Disconnect from JobManager responsible for 7f."
+    stop = {"template": "signal-received", "role": "taskmanager"}
+    for second in (30, 30 + apart_s):
+        job.happens("process-stopped", second=second, text=stop)
+        fails(job, second + 0.1, "enrich", 1, gone)
+    facts = only_taskmanagers(job, 31 + apart_s)
+    assert len(crises(facts.jobs[0], facts)) == count

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect, bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -55,6 +56,9 @@ _RANK: Final = {kind: rank for rank, kind in enumerate(RANKS)}
 ROOT_WINDOW_US: Final = 60_000_000
 # Without checkpoints, a crisis ends when the job has run this long without a failure.
 QUIET_US: Final = 600_000_000
+# In the logs of TaskManagers, it ends when tasks run this long, and several times as long as between its failures.
+RUNS_ON_US: Final = 60_000_000
+_LONGER: Final = 3
 # A job is down if it has not recovered for this many checkpoint intervals.
 DOWN_INTERVALS: Final = 5
 # Failures closer together than this belong to one restart.
@@ -365,7 +369,27 @@ def _shutdowns(job: JobFacts, facts: ClusterFacts | None) -> list[tuple[int, int
         (min(time for time, *_ in ends if 0 <= stop - time <= SHUTDOWN_US), stop + SHUTDOWN_US)
         for stop, role, template in ends
         if role == "jobmanager" and template == _SIGNAL
-    ]
+    ] or _shutdown_without_jobmanager(facts, ends)
+
+
+def _shutdown_without_jobmanager(
+    facts: ClusterFacts | None, ends: Sequence[_ProcessEnd]
+) -> list[tuple[int, int]]:
+    """Return the period in which all TaskManagers were stopped, if their logs are the input, or nothing.
+
+    If only one of them receives a signal, its platform may have evicted it.
+    """
+    stops = [time for time, _, template in ends if template == _SIGNAL]
+    if not stops or facts is None or not _are_taskmanagers(facts):
+        return []
+    last = max(stops)
+    stops = [time for time in stops if last - time <= SHUTDOWN_US]
+    runs_on = any((each.last_us or 0) > last + SHUTDOWN_US for each in facts.processes)
+    return [] if runs_on or len(stops) == 1 else [(min(stops), last + SHUTDOWN_US)]
+
+
+def _are_taskmanagers(facts: ClusterFacts) -> bool:
+    return {each.role for each in facts.processes} == {"taskmanager"}
 
 
 _ProcessEnd = tuple[int, str | None, str | None]
@@ -464,7 +488,8 @@ def _crisis(
     last = group[-1].time_us
     done = finished_us(job)
     recovered = (
-        (bool(recoveries) and recoveries[-1] > last)
+        _runs_on(job, group, facts)
+        or (bool(recoveries) and recoveries[-1] > last)
         or (not job.checkpoints and _logged_us(job, last, facts) > QUIET_US)
         or (done is not None and done >= last)
     )
@@ -473,13 +498,31 @@ def _crisis(
     return Crisis(
         failures=tuple(group),
         root=root,
-        bursts=_bursts((f for f in group if f.is_failure), _restarts(job)),
+        bursts=max(
+            _bursts((f for f in group if f.is_failure), _restarts(job)), _failed_attempts(group)
+        ),
         state=State.RECOVERED if recovered else State.ONGOING,
         final=final,
         last_us=group[-1].incident.time_us,
         down=not recovered
         and _logged_us(job, group[0].time_us, facts) >= DOWN_INTERVALS * interval * 1000,
     )
+
+
+def _runs_on(job: JobFacts, group: Sequence[Failure], facts: ClusterFacts | None) -> bool:
+    """Return whether tasks run long enough after a crisis in the logs of TaskManagers, which contain no checkpoints."""
+    if facts is None or job.checkpoints or not _are_taskmanagers(facts):
+        return False
+    last = group[-1].time_us
+    times = sorted(failure.time_us for failure in group)
+    apart = max((after - before for before, after in pairwise(times)), default=0)
+    quiet = (job.last_us or last) - last
+    return _last_deployed_us(job) > last and quiet >= max(RUNS_ON_US, _LONGER * apart)
+
+
+@once
+def _last_deployed_us(job: JobFacts) -> int:
+    return max((attempt.deployed_us or 0 for attempt in job.attempts), default=0)
 
 
 def _ends_the_job(incident: Incident) -> bool:
@@ -506,6 +549,16 @@ def _restarts(job: JobFacts) -> tuple[int, ...]:
             if incident.kind in ("job-running", "restored") and incident.time_us is not None
         )
     )
+
+
+def _failed_attempts(failures: Iterable[Failure]) -> int:
+    """Return how many attempts of one subtask failed. Each of them costs a restart, however soon it fails."""
+    attempts: defaultdict[tuple[str | None, int | None], set[str]] = defaultdict(set)
+    for failure in failures:
+        incident = failure.incident
+        if failure.is_failure and incident.attempt_id is not None and incident.task is not None:
+            attempts[incident.task, incident.subtask_index].add(incident.attempt_id)
+    return max(map(len, attempts.values()), default=0)
 
 
 def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
