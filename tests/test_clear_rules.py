@@ -26,6 +26,11 @@ org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: Coul
 """
 
 
+KILLED = """\
+Container killed by YARN for exceeding memory limits. 5.6 GB of 5.5 GB physical memory used.
+"""
+
+
 def clear(spark: SparkSession, path: Path) -> set[str]:
     """Return the codes of the rules that are clear."""
     found, engines = with_owners(find([str(path)], strict=False))
@@ -55,9 +60,10 @@ def test_a_single_response_clears_only_rules_about_its_content(
     assert found - (starting(found, *may_be_clear) if may_be_clear else set()) == set()
 
 
-def test_undated_lines_clear_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "slots.txt"
-    path.write_text(UNDATED)
+@pytest.mark.parametrize("text", [UNDATED, KILLED], ids=["flink", "spark"])
+def test_undated_lines_clear_nothing(text: str, spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "excerpt.txt"
+    path.write_text(text)
     assert clear(spark, path) == set()
 
 

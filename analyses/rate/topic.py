@@ -154,6 +154,10 @@ def _has_triggers(facts: Assessment) -> bool:
     return any(query.triggers for each in facts.applications for query in each.app.queries)
 
 
+def _has_work(facts: Assessment) -> bool:
+    return _has_batches(facts) or _has_triggers(facts)
+
+
 def _has_receivers(facts: Assessment) -> bool:
     return any(each.app.batches and each.app.origins - {"event-log"} for each in facts.applications)
 
@@ -165,6 +169,7 @@ _REQUIRED: Final = {
         "receiver restarts are in the driver's log, in the listener's output and in REST responses",
     ),
     "triggers": (_has_triggers, "the input contains no query triggers"),
+    "work": (_has_work, "the input contains neither batches nor query triggers"),
 }
 
 

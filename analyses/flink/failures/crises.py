@@ -488,9 +488,8 @@ def _crisis(
     last = group[-1].time_us
     done = finished_us(job)
     recovered = (
-        _runs_on(job, group, facts)
-        or (bool(recoveries) and recoveries[-1] > last)
-        or (not job.checkpoints and _logged_us(job, last, facts) > QUIET_US)
+        (bool(recoveries) and recoveries[-1] > last)
+        or (not job.checkpoints and _is_quiet(job, group, facts))
         or (done is not None and done >= last)
     )
     interval = max(interval_ms(job) or 60_000.0, 1000.0)
@@ -498,9 +497,7 @@ def _crisis(
     return Crisis(
         failures=tuple(group),
         root=root,
-        bursts=max(
-            _bursts((f for f in group if f.is_failure), _restarts(job)), _failed_attempts(group)
-        ),
+        bursts=_bursts([f for f in group if f.is_failure], _restarts(job)),
         state=State.RECOVERED if recovered else State.ONGOING,
         final=final,
         last_us=group[-1].incident.time_us,
@@ -509,9 +506,15 @@ def _crisis(
     )
 
 
+def _is_quiet(job: JobFacts, group: Sequence[Failure], facts: ClusterFacts | None) -> bool:
+    """Return whether a job without checkpoints in the input had no failure for long enough to have recovered."""
+    quiet = _logged_us(job, group[-1].time_us, facts) > QUIET_US
+    return quiet or _runs_on(job, group, facts)
+
+
 def _runs_on(job: JobFacts, group: Sequence[Failure], facts: ClusterFacts | None) -> bool:
     """Return whether tasks run long enough after a crisis in the logs of TaskManagers, which contain no checkpoints."""
-    if facts is None or job.checkpoints or not _are_taskmanagers(facts):
+    if facts is None or not _are_taskmanagers(facts):
         return False
     last = group[-1].time_us
     times = sorted(failure.time_us for failure in group)
@@ -556,12 +559,12 @@ def _failed_attempts(failures: Iterable[Failure]) -> int:
     attempts: defaultdict[tuple[str | None, int | None], set[str]] = defaultdict(set)
     for failure in failures:
         incident = failure.incident
-        if failure.is_failure and incident.attempt_id is not None and incident.task is not None:
+        if incident.attempt_id is not None and incident.task is not None:
             attempts[incident.task, incident.subtask_index].add(incident.attempt_id)
     return max(map(len, attempts.values()), default=0)
 
 
-def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
+def _bursts(failures: Sequence[Failure], restarts: Sequence[int]) -> int:
     """Count the separate failures. Two failures are separate if a restart or at least some seconds lie between them."""
     count, last = 0, None
     for failure in failures:
@@ -572,4 +575,4 @@ def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
         ):
             count += 1
         last = failure.time_us
-    return count
+    return max(count, _failed_attempts(failures))

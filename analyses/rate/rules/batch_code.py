@@ -128,4 +128,6 @@ def _finding(flow: h.Flow, code: CodeReading, limits: Limits) -> h.Finding:
     return h.flow_finding(flow, [], **fields)
 
 
-RULE = h.Rule("RT315", judge, Limits, causes=(*CAUSES.values(), "deadlock", "slow-database"))
+RULE = h.Rule(
+    "RT315", judge, Limits, causes=(*CAUSES.values(), "deadlock", "slow-database"), needs="work"
+)

@@ -81,4 +81,4 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     yield h.application_finding(assessed, **fields)
 
 
-RULE = h.Rule("RT316", judge, Limits, causes=("database-lock",))
+RULE = h.Rule("RT316", judge, Limits, causes=("database-lock",), needs="work")

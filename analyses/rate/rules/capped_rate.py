@@ -164,4 +164,4 @@ def _query_finding(
     return h.trigger_finding(assessed, query, late, **fields)
 
 
-RULE = h.Rule("RT204", judge, Limits, causes=("max-rate",))
+RULE = h.Rule("RT204", judge, Limits, causes=("max-rate",), needs="work")

@@ -94,4 +94,4 @@ def _required_gaps(gaps: list[tuple[int, int]], limits: Limits) -> float:
     return 3 if long >= 3 else max(1, limits.fewest)
 
 
-RULE = h.Rule("RT308", judge, Limits, causes=("driver-gaps",))
+RULE = h.Rule("RT308", judge, Limits, causes=("driver-gaps",), needs="work")

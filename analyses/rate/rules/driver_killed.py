@@ -134,4 +134,4 @@ def _votes(
     )
 
 
-RULE: Final = h.Rule("RT311", judge, Limits, causes=("driver-killed",))
+RULE: Final = h.Rule("RT311", judge, Limits, causes=("driver-killed",), needs="work")

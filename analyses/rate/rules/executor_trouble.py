@@ -219,4 +219,5 @@ RULE = h.Rule(
     judge,
     Limits,
     causes=("slow-executor", "executor-lost", "out-of-memory", "blocks-lost"),
+    needs="work",
 )

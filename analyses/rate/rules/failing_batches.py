@@ -113,4 +113,5 @@ RULE = h.Rule(
     judge,
     Limits,
     causes=(*dict.fromkeys(("failing-batches", *(word for word, _ in CAUSE_OF_CLASS.values()))),),
+    needs="work",
 )

@@ -146,4 +146,4 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 yield past_query
 
 
-RULE = h.Rule("RT101", judge, Limits, core=True, causes=("overloaded",))
+RULE = h.Rule("RT101", judge, Limits, core=True, causes=("overloaded",), needs="work")

@@ -100,4 +100,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT306", judge, Limits, causes=("few-tasks",))
+RULE = h.Rule("RT306", judge, Limits, causes=("few-tasks",), needs="work")

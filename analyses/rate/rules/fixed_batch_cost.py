@@ -108,4 +108,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT202", judge, Limits, causes=("fixed-cost",))
+RULE = h.Rule("RT202", judge, Limits, causes=("fixed-cost",), needs="work")

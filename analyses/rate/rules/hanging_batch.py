@@ -202,4 +202,4 @@ def _common_fields(
     }
 
 
-RULE = h.Rule("RT104", judge, Limits, causes=("hanging-batch",))
+RULE = h.Rule("RT104", judge, Limits, causes=("hanging-batch",), needs="work")

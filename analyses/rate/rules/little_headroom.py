@@ -106,4 +106,4 @@ def _waits_outside_tasks(flow: h.Flow) -> bool:
     return sum(gap for gap, _ in gaps) * 2 >= max(1, sum(lasted for _, lasted in gaps))
 
 
-RULE = h.Rule("RT106", judge, Limits)
+RULE = h.Rule("RT106", judge, Limits, needs="work")

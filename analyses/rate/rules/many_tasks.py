@@ -110,4 +110,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT312", judge, Limits, causes=("fixed-cost",))
+RULE = h.Rule("RT312", judge, Limits, causes=("fixed-cost",), needs="work")

@@ -121,4 +121,4 @@ def _code(flow: h.Flow) -> str:
     return f"{h.fmt.listed(names)} (Python)" if names else "Python code"
 
 
-RULE = h.Rule("RT314", judge, Limits, causes=("slow-python-code",))
+RULE = h.Rule("RT314", judge, Limits, causes=("slow-python-code",), needs="work")

@@ -138,4 +138,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT310", judge, Limits, causes=("data-skew",))
+RULE = h.Rule("RT310", judge, Limits, causes=("data-skew",), needs="work")

@@ -77,4 +77,4 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         )
 
 
-RULE = h.Rule("RT309", judge, Limits, causes=("slow-output",))
+RULE = h.Rule("RT309", judge, Limits, causes=("slow-output",), needs="work")

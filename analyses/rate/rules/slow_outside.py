@@ -172,5 +172,9 @@ def _finding(
 
 
 RULE = h.Rule(
-    "RT305", judge, Limits, causes=("slow-kafka", "offsets-out-of-range", "slow-metadata-writes")
+    "RT305",
+    judge,
+    Limits,
+    causes=("slow-kafka", "offsets-out-of-range", "slow-metadata-writes"),
+    needs="work",
 )

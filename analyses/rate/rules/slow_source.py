@@ -80,4 +80,4 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         )
 
 
-RULE = h.Rule("RT410", judge, Limits, causes=("slow-source",))
+RULE = h.Rule("RT410", judge, Limits, causes=("slow-source",), needs="work")

@@ -142,4 +142,6 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT303", judge, Limits, causes=("data-skew", "skewed-state", "stragglers"))
+RULE = h.Rule(
+    "RT303", judge, Limits, causes=("data-skew", "skewed-state", "stragglers"), needs="work"
+)

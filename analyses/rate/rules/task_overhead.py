@@ -105,4 +105,4 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             )
 
 
-RULE = h.Rule("RT307", judge, Limits, causes=tuple(kind[0] for kind in _KINDS))
+RULE = h.Rule("RT307", judge, Limits, causes=tuple(kind[0] for kind in _KINDS), needs="work")
