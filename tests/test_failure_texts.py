@@ -756,3 +756,11 @@ def test_late_triggers_that_prove_nothing_are_counted(judge: PasteJudge) -> None
     late = "24/05/02 10:%02d:12 WARN ProcessingTimeExecutor: Current batch is falling behind. The trigger interval is 10000 milliseconds, but spent 12031 milliseconds\n"
     report = report_on(judge, "".join(late % minute for minute in (0, 5, 11)))
     assert any("3 late triggers" in (topic.reason or "") for topic in report.topics)
+
+
+def test_the_record_below_shows_the_address_of_a_failed_connection(judge: PasteJudge) -> None:
+    error = "java.net.NoRouteToHostException: No route to host"
+    text = f"24/05/02 10:00:01 ERROR Client: no answer\n{error}\n\tat com.acme.A.b(A.java:1)\n24/05/02 10:00:01 WARN Client: %s\n"
+    repeats = f"Association with [pekko.tcp://flink@10.0.3.7:6123] failed. Caused by: [{error}]"
+    assert "10.0.3.7:6123" in report_on(judge, text % repeats).findings[0].title
+    assert "10.0.3.7" not in report_on(judge, text % "Connected to 10.0.3.7:6123").findings[0].title

@@ -37,7 +37,9 @@ _WRAPPERS: Final = re.compile(
 )
 
 
-def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | None = None) -> str:
+def with_context(
+    chain: Sequence[str], link: int, above: str = "", frame: str | None = None, after: str = ""
+) -> str:
     """Return the decisive exception. If it is too vague, add the reason below it or the message around it.
 
     Args:
@@ -45,6 +47,8 @@ def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | 
         link: index of the decisive exception.
         above: the message of the record above the chain.
         frame: the first stack frame of the job's own code, for an exception without a message.
+        after: the message of the record below the chain. It shows the address of a failed connection if it repeats
+            the exception.
 
     >>> with_context(["a.IOException: Could not connect to BlobServer at jm:6124", "java.net.ConnectException: Connection refused"], 1)
     'java.net.ConnectException: Connection refused (Could not connect to BlobServer at jm:6124)'
@@ -56,8 +60,12 @@ def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | 
     decisive = chain[link]
     below = _reason_below(chain, link)
     around = below or _words_around(chain, link, above)
+    own = message_of(chain[-1])
     address = _address_around(
-        chain, len(chain) - 1 if below else link, f"{decisive} {around}", above
+        chain,
+        len(chain) - 1 if below else link,
+        f"{decisive} {around}",
+        (above, after if own and own in after else ""),
     )
     more = "; ".join(filter(None, (around, address)))
     if not more and frame is not None and _EMPTY.fullmatch(message_of(decisive)) is not None:
@@ -105,11 +113,11 @@ _ADDRESS: Final = re.compile(
 )
 
 
-def _address_around(chain: Sequence[str], link: int, known: str, above: str) -> str:
+def _address_around(chain: Sequence[str], link: int, known: str, records: Sequence[str]) -> str:
     """Return the nearest address around a failed connection, unless the known text has an address."""
     if _OF_CONNECTION.search(chain[link]) is None or _ADDRESS.search(known) is not None:
         return ""
-    for text in (*reversed(chain[: link % len(chain)]), above):
+    for text in (*reversed(chain[: link % len(chain)]), *records):
         if (found := _ADDRESS.search(message_of(text))) is not None:
             return f"address {found[0].rstrip('.:;')}"
     return ""

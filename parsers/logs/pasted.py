@@ -59,6 +59,7 @@ class Pasted:
         headless: whether the text has only the frames of a stack trace.
         notebook: class of the error in a notebook, with the code of the cell.
         row: the row of a table, if the exception is one of its cells.
+        after: the record below, which may name the address of a failed connection.
     """
 
     offset: int
@@ -84,6 +85,7 @@ class Pasted:
     headless: bool = False
     notebook: str | None = None
     row: str | None = None
+    after: str = ""
 
     def add(self, offset: int, text: str) -> None:
         """Add the next exception of the chain, with the offset of its line."""
@@ -152,7 +154,7 @@ class Pasted:
         ]
         link = len(chain) - 1 if found is None or outer else min(found.link, len(chain) - 1)
         frame = own_frame(self.lines) or thrown_at(self.lines)
-        return with_context(chain, link, above, frame), self.at[link]
+        return with_context(chain, link, above, frame, self.after), self.at[link]
 
     def _whole_python_error(self, error: str) -> str:
         """Return a Python error, with the next lines of its message if its first line contains almost nothing."""

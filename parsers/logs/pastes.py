@@ -330,6 +330,8 @@ class _Segments:
 
     def _header(self, offset: int, head: prefix.Prefix) -> None:
         """Start a record; the lines below belong to it."""
+        if self._block is not None:
+            self._block.after = head.text[head.begin : head.end][:_MESSAGE]
         self._end()
         self.headed = True
         self._like = head if head.carriers else None
