@@ -764,3 +764,13 @@ def test_the_record_below_shows_the_address_of_a_failed_connection(judge: PasteJ
     repeats = f"Association with [pekko.tcp://flink@10.0.3.7:6123] failed. Caused by: [{error}]"
     assert "10.0.3.7:6123" in report_on(judge, text % repeats).findings[0].title
     assert "10.0.3.7" not in report_on(judge, text % "Connected to 10.0.3.7:6123").findings[0].title
+
+
+def test_the_exit_code_around_an_exception_is_explained(judge: PasteJudge) -> None:
+    text = (
+        "22/03/09 16:40:27 INFO Client:\n"
+        "\t diagnostics: Application application_1646810001234_0017 failed 2 times due to AM Container for appattempt_1646810001234_0017_000002 exited with  exitCode: -1000\n"
+        "java.io.FileNotFoundException: File file:/home/etl/libs.zip does not exist\n"
+        "\tat org.apache.hadoop.yarn.util.FSDownload.copy(FSDownload.java:269)\n"
+    )
+    assert "the container never started" in words_of(report_on(judge, text))

@@ -187,7 +187,7 @@ class FailureGroup:
             parts.append(f'The log line above it is "{fmt.shorten(message, 120)}".')
         parts += [
             f"{code.code}: {code.meaning}."
-            for code in _specific_codes(self.first.failure)[:2]
+            for code in self._codes[:2]
             if code.family != "http" or self.cause == UNRECOGNIZED  # a known cause is more precise
         ]
         effect = _ENDS.get(self.ended, _MODEST)[1]
@@ -220,7 +220,7 @@ class FailureGroup:
         steps += _option_steps(self.first.failure, steps)
         steps += [
             Action(text=code.check.rstrip("."))
-            for code in _specific_codes(self.first.failure)[:1]
+            for code in self._codes[:1]
             if code.check and not steps
         ]
         if not steps:
@@ -234,6 +234,12 @@ class FailureGroup:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         return cite((one.ref, one.time_us) for one in self.members)
+
+    @property
+    def _codes(self) -> list[Code]:
+        """The error codes in the failure, or else the exit codes around it, such as in YARN's diagnostics."""
+        outer = codes_in(self.first.text.get("exception", ""))
+        return _specific_codes(self.first.failure) or [one for one in outer if one.family == "exit"]
 
     @property
     def _messages(self) -> str:
