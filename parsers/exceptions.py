@@ -162,7 +162,10 @@ _OF_STORAGE: Final = re.compile(
 
 
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
-    """Return whether a file error has nothing to do with files, or a missing class has another explanation."""
+    """Return whether an exception fits a class by its wording only, because other exceptions show another origin."""
+    if candidate.name == "unreadable-record":
+        # Kafka's source calls the operators that are chained to it while it deserializes a record.
+        return any("ExceptionInChainedOperatorException" in text for text in texts[link + 1 :])
     if candidate.name in _OF_CLASSES:
         return any(text_above in text for text in texts[:link] for text_above in _NOT_OF_JOBS)
     if candidate.name not in _OF_FILES:

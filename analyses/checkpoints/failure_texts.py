@@ -309,5 +309,7 @@ def _explaining_exception(root: h.Incident, exception: Classified | None) -> str
     """Return the exception that best explains the failure: usually the deepest, unless it is only a detail."""
     outer = root.text.get("exception")
     if exception is not None and outer and root.kind != "exception" and exception.link == 0:
+        if outer.endswith(" due to"):  # the message ends where the cause should follow
+            return f"{outer} {root.cause}" if root.cause else outer
         return outer if is_root_cause(exception.name) else root.cause or outer
     return root.cause or outer

@@ -24,6 +24,10 @@ _SPECIFIC: Final = re.compile(r"\d|[/\\\"`\[{=@]|'\S|\w[.:]\w")
 _EMPTY: Final = re.compile(
     r"|None\.get|(?:head|last|next|max|min|reduce) (?:of|on) (?:an )?empty \w{1,20}|empty(?:\.\w{1,30})?|No value present|-?\d{1,19}"
 )
+# The numbers in these messages show neither the record nor the operation.
+_OF_INDEXES: Final = re.compile(
+    r"\A(?:java\.lang\.)?(?:\w{0,20}IndexOutOfBounds|NegativeArraySize|Arithmetic)Exception\b"
+)
 # A path or a quoted name, which even the message of a wrapper may add.
 _NAMES: Final = re.compile(r"'[^']*[\w/][^']*'|\"[^\"]*\w[^\"]*\"|\w:/{1,3}\w")
 _ERRNO: Final = re.compile(r"\[Errno -?\d{1,6}\] ")
@@ -73,6 +77,15 @@ def with_context(
     return f"{decisive[: 500 - len(more) - 3]} ({more})" if more else decisive
 
 
+def is_vague(text: str) -> bool:
+    """Return whether an exception has no message, or only numbers without a meaning for the reader.
+
+    >>> is_vague("java.lang.StringIndexOutOfBoundsException: begin 0, end -1, length 8"), is_vague("a.B: x")
+    (True, False)
+    """
+    return not message_of(text) or _OF_INDEXES.match(text) is not None
+
+
 def _reason_below(chain: Sequence[str], link: int) -> str:
     """Return the deepest exception below the decisive one, unless the decisive one already contains its message."""
     deepest = " ".join(chain[-1][:_TEXT].split())
@@ -92,7 +105,7 @@ def _reason_below(chain: Sequence[str], link: int) -> str:
 def _words_around(chain: Sequence[str], link: int, above: str) -> str:
     """Return the nearest informative message around a decisive exception that is too vague."""
     own = _ERRNO.sub("", message_of(chain[link]))
-    if len(own) > _VAGUE or _SPECIFIC.search(own) is not None:
+    if not is_vague(chain[link]) and (len(own) > _VAGUE or _SPECIFIC.search(own) is not None):
         return ""
     # Not the record above if the class has no message: the failure is then named after that record.
     for text in (*reversed(chain[: link % len(chain)]), above if own else ""):

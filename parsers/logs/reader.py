@@ -17,7 +17,7 @@ from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.lines import prefix
-from flowdiag.parsers.lines.contexts import message_of, with_context
+from flowdiag.parsers.lines.contexts import is_vague, message_of, with_context
 from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.scan import Line, LineScanner
@@ -509,7 +509,7 @@ class Reader:
         trace = read_trace(lines, row.get("cause") or "")
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
-            vague = row["event"] in _OF_STATES or not message_of(trace.cause)
+            vague = row["event"] in _OF_STATES or is_vague(trace.cause)
             cause = with_context(trace.chain, -1) if vague and len(trace.chain) > 1 else trace.cause
             row["cause"] = _decisive_with_context(trace.chain) if of_spark else cause
         if (row.get("cause") or "").startswith(OF_THE_JVM):

@@ -198,8 +198,8 @@ def _is_failure(incident: Incident) -> bool:
 def classify_incident(incident: Incident) -> Classified | None:
     """Classify the exception of a failure: its class, values and options."""
     text = incident.text
-    chain = [part for part in (text.get("exception"), incident.cause) if part]
-    found = classify(chain, "flink")
+    middle = text.get("middle", "").splitlines()
+    found = classify([*filter(None, (text.get("exception"), *middle, incident.cause))], "flink")
     name = text.get("class")
     if name is None:
         return found
