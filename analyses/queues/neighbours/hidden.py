@@ -17,6 +17,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     has_back_pressured_sources,
     lags_of_job,
     read_rate,
+    record_counter,
 )
 
 FEW_RECORDS: Final = 100
@@ -78,7 +79,7 @@ def _pause_at_end(
     job: JobQueues, source: str, output_us: int | None, silent_s: float
 ) -> tuple[int, int] | None:
     """Return the time without a record from its start to the output of Kafka's tool, or None if it is ordinary."""
-    flow = _record_counter(job, source)
+    flow = record_counter(job, source)
     if flow is None or flow.constant_since_us is None:
         return None
     since, last = flow.constant_since_us, flow.points[-1].until_us
@@ -94,12 +95,6 @@ def _latest(lags: Sequence[Lag]) -> list[Lag]:
     for lag in lags:
         outputs[lag.row.time_us or 0, lag.ref.source].append(lag)
     return outputs[max(outputs)] if outputs else []
-
-
-def _record_counter(job: JobQueues, source: str) -> Flow | None:
-    """Return the counter of the records that a source emits, preferably with the most points."""
-    flows = (flow for flow in job.flows if flow.task == source and flow.name == "numRecordsOut")
-    return max((f for f in flows if f.points), key=lambda flow: len(flow.points), default=None)
 
 
 def _longest_pause_us(flow: Flow) -> int:

@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.tasks.stall import LEAST_US
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite
 from flowdiag.analyses.neighbours.facts import Lag
-from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample
+from flowdiag.analyses.queues.facts import Flow, Gauge, JobQueues, Sample
 from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.movement import time_without_records_us
 from flowdiag.analyses.queues.proof import evidence_in
@@ -314,13 +314,32 @@ def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
     """
     if group.rate is None or has_back_pressured_sources(job):
         return False
-    keys = [key for key in job.samples if key.task in job.topology.sources]
     middle_us = (group.first_us + group.last_us) // 2
     # Compare rates over the same time, because a source that has stopped reading commits nothing either.
-    read, committed = read_rate(job, keys, middle_us), _commit_rate_of(job, middle_us)
+    read, committed = _emit_rate_since(job, middle_us), _commit_rate_of(job, middle_us)
     if read is None or committed is None:
+        keys = [key for key in job.samples if key.task in job.topology.sources]
         read, committed = read_rate(job, keys), group.rate
     return read is not None and read > UNCOMMITTED * committed
+
+
+def _emit_rate_since(job: JobQueues, since_us: int) -> float | None:
+    """Return how many records per second all sources have emitted since a time, or None if unknown."""
+    flows = [
+        flow for source in job.topology.sources if (flow := record_counter(job, source)) is not None
+    ]
+    if not flows or len(flows) < len(job.topology.sources):
+        return None
+    until_us = max(flow.points[-1].until_us for flow in flows)
+    if until_us <= since_us:
+        return None
+    return sum(flow.increase_since(since_us) for flow in flows) / (until_us - since_us) * 1e6
+
+
+def record_counter(job: JobQueues, source: str) -> Flow | None:
+    """Return the counter of the records that a source emits, preferably with the most points."""
+    flows = (flow for flow in job.flows if flow.task == source and flow.name == "numRecordsOut")
+    return max((f for f in flows if f.points), key=lambda flow: len(flow.points), default=None)
 
 
 @once
