@@ -98,6 +98,9 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
     ('service-unreachable', 1, {'host': 'kafka-3'})
     >>> classify(["java.lang.IllegalStateException: price is negative"]) is None
     True
+    >>> classify(["java.io.IOException: Failed to deserialize consumer record due to",
+    ...           "a.ExceptionInChainedOperatorException: Could not forward element", "a.b.E: no key"]) is None
+    True
     """
     texts = [" ".join(text[:_TEXT].split()) for text in chain]
     links = list(range(len(texts)))[-_CHAIN:][::-1]

@@ -68,6 +68,8 @@ def advice_in(text: str) -> str:
     "If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'."
     >>> advice_in("java.io.IOException: Too few buffers. You can increase this number with 'a.b.fraction'.")
     "You can increase this number with 'a.b.fraction'."
+    >>> advice_in("Refused (Check the port.). Check the port.")
+    'Check the port.'
     >>> advice_in("java.net.ConnectException: Connection refused"), advice_in("Use of closed connection")
     ('', '')
     >>> advice_in("File a.csv does not exist. You can invalidate the cache in Spark by running 'REFRESH TABLE t'.")
@@ -78,6 +80,8 @@ def advice_in(text: str) -> str:
         "\n".join(line for line in text[:_READ].split("\n") if not _FRAME.match(line))
     ):
         line = " ".join(_CLASS.split(sentence.strip())[-1].split())
+        if line.count(")") > line.count("("):  # of a bracket that begins in another sentence
+            line = line.rstrip(").") + "."
         if line and line not in found and _ADVICE.search(line) and not _ELSEWHERE.search(line):
             found.append(line)
     return fmt.shorten(" ".join(found), _QUOTE)

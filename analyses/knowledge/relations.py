@@ -184,6 +184,14 @@ RELATIONS: Final = (
     ),
     Relation(
         name="sink-waits",
+        causes=("slow-kafka", "kafka-timeout", "too-few-replicas"),
+        rules=("CP301",),
+        explain=("BP101", "BP102", "BP103", "BP107", "IO101"),
+        clause="the sink waits for Kafka before it fails",
+        source="KafkaProducer.send waits for memory, at most max.block.ms",
+    ),
+    Relation(
+        name="sink-waits",
         rules=("IO203",),
         explain=("BP102", "BP104", "BP105", "BP107", "CP201", "CP202", "CP306", "IO101"),
         clause="the sink waits for it",
@@ -370,8 +378,17 @@ RELATIONS: Final = (
         source="ExecutorPodsLifecycleManager, TaskSchedulerImpl",
     ),
     Relation(
+        name="process-ended",
+        rules=("IO204", "IO205", "CP301"),
+        explain=("CP302",),
+        symptoms=True,
+        clause="the error ends a TaskManager as well",
+        source="Task.run: exception in exception handler; TaskManagerRunner.onFatalError",
+    ),
+    Relation(
         name="slots-missing",
         causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
+        rules=("CP302", "MM305", "SK104", "ST202", "ST203"),
         explain=("ST201", "CP301"),
         clause="slots are missing as a result",
         source="NoResourceAvailableException after slot.request.timeout",

@@ -30,9 +30,9 @@ from flowdiag.analyses.flink.advice.unrecognized import (
 from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
-from flowdiag.analyses.flink.rules import out_of_memory, process_lost
+from flowdiag.analyses.flink.rules import out_of_memory, process_lost, unrecognised_failure
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
-from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Rank, Severity, State
 from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.verdicts import judge
@@ -353,6 +353,69 @@ def test_the_log_of_a_lost_taskmanager_shows_that_it_ended_itself() -> None:
     assert found.subject.taskmanager == "tm-3" and "ended on its own" in found.title
     assert {vote.signal for vote in found.votes} == {"ended-itself"}
     assert "System.exit" in found.actions[0].text
+
+
+REFUSED_ROW = (
+    "org.postgresql.util.PSQLException: ERROR: duplicate key value violates unique constraint"
+)
+UNREACHABLE = "java.net.ConnectException: Connection to db-1:5432 refused"
+CLOSED = "java.lang.NullPointerException: Cannot invoke PreparedStatement.setLong"
+
+
+def ends_by_fatal_error(job: Bench, manager: str, error: str) -> None:
+    """Let an exception that escapes the error handling of a task end a TaskManager."""
+    fatal = {"template": "fatal-cluster-error", "role": "taskmanager", "component": "executing"}
+    job.happens("process-stopped", second=job.now_s, taskmanager=manager, cause=error, text=fatal)
+    job.now_s += 0.1
+    stops(job, manager)
+    stops(job, manager, template="taskmanager-terminating")
+    gone = "org.apache.flink.util.FlinkExpectedException: The TaskExecutor is shutting down."
+    for task, index in job.on(manager):
+        fails(job, job.now_s, task, index, gone)
+
+
+def test_a_fatal_error_is_the_reason_for_the_loss_of_its_taskmanager() -> None:
+    job = Bench()
+    job.completes(10)
+    ends_by_fatal_error(job, "tm-3", REFUSED_ROW)
+    found = only_finding(process_lost.RULE, job.facts())
+    assert "ended after a fatal error" in found.title and REFUSED_ROW[:40] in found.title
+    assert found.rank is Rank.CONSEQUENCE  # IO204 reports the database that refused the row
+    assert {vote.signal for vote in found.votes} == {"fatal-error"}
+    assert not any("exit code" in action.text for action in found.actions)
+
+
+def test_a_fatal_error_without_a_known_cause_is_the_root() -> None:
+    job = Bench()
+    job.completes(10)
+    ends_by_fatal_error(job, "tm-3", CLOSED)
+    found = only_finding(process_lost.RULE, job.facts())
+    assert (found.rank, found.cause) == (Rank.ROOT_CAUSE, "taskmanager-lost")
+    assert CLOSED in found.actions[0].text or "stack trace" in found.actions[0].text
+    assert findings(unrecognised_failure.RULE, job.facts()) == []
+
+
+def test_a_task_that_fails_before_the_fatal_error_is_the_root() -> None:
+    job = Bench()
+    job.completes(10)
+    task, index = job.on("tm-3")[0]
+    fails(job, job.now_s, task, index, UNREACHABLE)
+    job.now_s += 0.1
+    ends_by_fatal_error(job, "tm-3", CLOSED)
+    facts = job.facts()
+    root = only_finding(task_failure.RULE, facts)
+    assert (root.subject.task, root.cause) == (task, "service-unreachable")
+    lost = only_finding(process_lost.RULE, facts)
+    assert (lost.rank, lost.cause) == (Rank.CONSEQUENCE, None)
+    answer = judge(outcomes_of(CHECKPOINT_RULES, facts))
+    assert answer.cause == "service-unreachable"
+
+
+def test_an_error_of_memory_is_not_the_fatal_error_of_a_lost_taskmanager() -> None:
+    job = Bench()
+    job.completes(10)
+    ends_by_fatal_error(job, "tm-3", "java.lang.OutOfMemoryError: Java heap space")
+    assert not any("fatal error" in one.title for one in findings(process_lost.RULE, job.facts()))
 
 
 def test_all_taskmanagers_that_end_themselves_in_one_crisis_are_named() -> None:

@@ -488,6 +488,30 @@ def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
     assert finding.cause == cause and finding.subject.kind == "service"
 
 
+def test_a_source_that_no_longer_gets_responses_falls_behind_its_group() -> None:
+    queues = Queues(minutes=3)
+    source = CHAIN[0][0]
+    queues.set_metrics(source, None, None, busy=5.0, idle=995.0, pending=0.0, fetch_ms=6000.0)
+    for minute in range(3):
+        queues.set_metrics(source, None, [minute], records_out=30_000.0 * (minute < 2))
+    points = [
+        FlowPoint(queues.at(tick / 6), queues.at(tick / 6), 10_000.0 * (tick < 12), Ref(0, tick))
+        for tick in range(18)
+    ]
+    queues.flows = (Flow(task=source, operator=None, name="numRecordsOut", points=tuple(points)),)
+    committed = [60_000, 63_000, 64_000, 64_000, 64_000]
+    # The source reads until 2:00. No window begins in the second half of these outputs.
+    positions = tuple(
+        lag._replace(
+            row=replace(lag.row, time_us=queues.at(1.5 + 0.35 * n), committed=committed[n])
+        )
+        for n, lag in enumerate(lags([2000, 9000, 30_000, 60_000, 90_000]).lags)
+    )
+    known = replace(queues.job(), neighbours=Neighbours(lags=positions))
+    [finding] = results_of(consumer_lag.RULE, known)
+    assert (finding.cause, finding.subject.kind) == ("slow-kafka", "service")
+
+
 def paused_job(
     *,
     paused_from: int = 2,

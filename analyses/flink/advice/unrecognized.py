@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.crises import SHUTDOWN_US, Crisis
+from flowdiag.analyses.flink.failures.crises import FATAL, SHUTDOWN_US, Crisis
+from flowdiag.analyses.flink.failures.process_exits import exits_of
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.knowledge.unknown_failures import (
     FailureGroup,
@@ -132,7 +133,9 @@ def failures_of(job: h.Job, before_s: float) -> list[Incident]:
         before_s: the longest time from a failure to the failure of the task or job that it caused.
     """
     if shows_work(job):
+        reported = [each.error for each in exits_of(job.cluster)]  # by CP302
         found = [one for one in job.incidents if _is_candidate(one) and not _is_warning(one)]
+        found = [one for one in found if one not in reported]
         fatal = "process-stopped"
         return [i for i in found if i.kind == fatal or _precedes_failure(job, i, before_s)]
     found = failures_of_fragment(job, job.crises, job.incidents)
@@ -180,7 +183,8 @@ def occurrence_of(
     if incident.kind in _SURVIVABLE and _is_within(incident, handled):
         text["survived"] = "tasks"
     if incident.kind == "process-stopped":
-        of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
+        named = f"{text.get('role')} {text.get('component')} {text.get('template')}"
+        of_task = re.search("(?i)task(?:manager|executor|-)", named) is not None
         of_cluster = text.get("template") == "fatal-cluster-error" and not of_task
         ended = "jobmanager" if of_cluster else ended_by((text.get("exception", ""),))
         text["ended"] = ended or "process"
@@ -228,7 +232,7 @@ def _component(incident: Incident) -> str:
 def _failure(incident: Incident) -> str:
     """Return the deepest exception of an incident, or the message of its record."""
     text = incident.text
-    if incident.kind == "process-stopped" and text.get("template") not in _FATAL:
+    if incident.kind == "process-stopped" and text.get("template") not in FATAL:
         return _stop_with_cause(_stop(incident) or "", incident.cause or "")
     found = incident.cause or text.get("exception")
     if found is None and incident.kind == _RESTART:
@@ -255,7 +259,7 @@ def _stop(incident: Incident) -> str | None:
     text, template = incident.text, incident.text.get("template")
     if incident.kind != "process-stopped":
         return None
-    if template in _FATAL:
+    if template in FATAL:
         place = text.get("component") or f"thread {text.get('name', 'unknown')}"
         return f"Fatal error in {place.removeprefix('in ')}; the input contains no exception for it"
     if text.get("status") == "FAILED":
@@ -282,13 +286,10 @@ _FAILURES: Final = frozenset(
 )  # fmt: skip
 
 
-_FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
-
-
 def _is_candidate(incident: Incident) -> bool:
     """Return whether an incident is an independent failure, not the consequence of another one."""
     if incident.kind == "process-stopped":
-        return incident.text.get("template") in _FATAL and bool(incident.cause)
+        return incident.text.get("template") in FATAL and bool(incident.cause)
     if incident.kind != "failure":
         return False
     text = f"{incident.text.get('exception', '')}\n{incident.cause or ''}"

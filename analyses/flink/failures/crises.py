@@ -79,6 +79,8 @@ _NEVER_RUNS: Final = "Failed to create checkpoint storage at checkpoint coordina
 _AMBIGUOUS_KINDS: Final = ("taskmanager-lost", "user-code", "storage")
 # A TaskManager that is shut down (eviction, drained node) fails its tasks with this message.
 SHUTS_DOWN: Final = "The TaskExecutor is shutting down"
+FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
+"""The templates of fatal errors that end a process."""
 _SIGNAL: Final = "signal-received"  # a process is stopped on request
 # Failures that the shutdown of a cluster causes.
 _OF_SHUTDOWN: Final = ("taskmanager-lost", "no-resource", "jobmanager-lost")
@@ -485,6 +487,8 @@ def _crisis(
 ) -> Crisis:
     early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
     root = min(early, key=lambda f: _RANK.get(f.kind, len(RANKS)))
+    if root.kind == "taskmanager-lost":
+        root = next((f for f in early if ends_taskmanager(job, f)), root)
     last = group[-1].time_us
     done = finished_us(job)
     recovered = (
@@ -526,6 +530,17 @@ def _runs_on(job: JobFacts, group: Sequence[Failure], facts: ClusterFacts | None
 @once
 def _last_deployed_us(job: JobFacts) -> int:
     return max((attempt.deployed_us or 0 for attempt in job.attempts), default=0)
+
+
+def ends_taskmanager(job: JobFacts, failure: Failure) -> bool:
+    """Return whether a failed task ended its TaskManager: a fatal error followed at once, when Flink closed the task."""
+    incident = failure.incident
+    return failure.kind != "taskmanager-lost" and any(
+        stop.taskmanager == incident.taskmanager
+        and 0 <= (stop.time_us or 0) - failure.time_us <= BURST_US
+        for stop in job.incidents
+        if stop.text.get("template") in FATAL and incident.kind == "task-failure"
+    )
 
 
 def _ends_the_job(incident: Incident) -> bool:

@@ -23,8 +23,9 @@ If memory ran out, CP303 outranks this rule. The finding is critical if the job 
 restart. It is a warning if the loss affects over 1% of the checkpoints, and info otherwise. In reactive mode,
 it is info if the TaskManager shut down on request and the job recovered.
 
-A TaskManager also counts as lost if its own log shows that it stops while tasks run, without a signal or a fatal
-error before. Code in the process then ended the JVM, for example by `System.exit`.
+A TaskManager also counts as lost if its own log shows that it stops while tasks run, without a signal before. If the
+log contains a fatal error, this exception ended it. The loss is a consequence if a task failed on this TaskManager
+within the 3 s before. Without a fatal error, code in the process ended the JVM, for example by `System.exit`.
 
 `flowdiag startup` begins with the record in which the JobManager reports the loss while a job started or ran. It
 takes the reason from records of other logs within `near` of that record:
@@ -60,7 +61,11 @@ from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.crises import ROOT_WINDOW_US
+from flowdiag.analyses.flink.failures.crises import (
+    ROOT_WINDOW_US,
+    classify_incident,
+    ends_taskmanager,
+)
 from flowdiag.analyses.flink.failures.lost_taskmanagers import (
     Lost,
     find_lost_taskmanager,
@@ -69,6 +74,8 @@ from flowdiag.analyses.flink.failures.lost_taskmanagers import (
 )
 from flowdiag.analyses.flink.failures.process_exits import Exit, exits_of
 from flowdiag.analyses.flink.settings import is_reactive
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
+from flowdiag.analyses.knowledge.message_advice import frame_action
 from flowdiag.analyses.model.keys import Ref
 
 
@@ -119,23 +126,25 @@ def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
 def _exit_finding(job: h.Job, exits: list[Exit]) -> h.Finding:
     first, last = exits[0], exits[-1]
     others = _others_text(exits[1:])
+    follows = any(ends_taskmanager(job, crisis.root) for crisis in job.crises)
     begins = [attempt.deployed_us or 0 for attempt in job.attempts]
     continues = job.completed_after(last.time_us) or max(begins, default=0) > last.time_us
     where = first.stop.taskmanager or "an unknown TaskManager"
-    votes = h.votes_for({"ended-itself": _exit_text(first)}, RULE.signals)
+    votes = h.votes_for(_exit_signal(first), RULE.signals)
     return h.incident_finding(
         job,
         [each.stop for each in exits],
         ongoing=not continues,
         subject=h.taskmanager_subject(job, first.stop.taskmanager, first.stop.host),
-        title=f"TaskManager {where} ended on its own while it ran {h.fmt.plural(first.tasks, 'subtask')}{others}",
+        title=f"{_event_text(where, [first])} while it ran {h.fmt.plural(first.tasks, 'subtask')}{others}",
         why=f"{where}: {votes[0].text}",
         severity=h.Severity.WARNING,
-        cause="taskmanager-lost",
+        # A consequence explains nothing.
+        cause=None if follows else "taskmanager-lost",
         confidence=h.weigh(votes),
-        rank=h.Rank.ROOT_CAUSE,
-        explain=_ENDED_ITSELF,
-        actions=h.remedies("taskmanager-lost", job, "own-exit", "find-out", place=where),
+        rank=h.Rank.CONSEQUENCE if follows else h.Rank.ROOT_CAUSE,
+        explain=_reason_text([first]),
+        actions=_remedies(job, [first], where, "find-out"),
         votes=votes,
     )
 
@@ -146,11 +155,14 @@ def _is_in(each: Exit, crisis: h.Crisis) -> bool:
     return (crisis.first_us or 0) - ROOT_WINDOW_US <= each.time_us <= last + ROOT_WINDOW_US
 
 
-def _exit_text(each: Exit) -> str:
-    return (
-        f"it stopped while it ran {h.fmt.plural(each.tasks, 'subtask')}, without a signal or "
-        "a fatal error in its log"
-    )
+def _exit_signal(each: Exit) -> dict[str, str | None]:
+    """Return the signal of a TaskManager that ended itself, with its text."""
+    if each.error is not None:
+        text = h.exception_text(each.error.cause)
+        return {"fatal-error": f"its log contains the fatal error that ended it: {text}"}
+    tasks = h.fmt.plural(each.tasks, "subtask")
+    clause = f"it stopped while it ran {tasks}, without a signal or a fatal error in its log"
+    return {"ended-itself": clause}
 
 
 _NAMED: Final = 3  # other TaskManagers in a title
@@ -158,6 +170,10 @@ _LOST_ELSEWHERE: Final = "The tasks that failed first were running elsewhere and
 _ENDED_ITSELF: Final = (
     "A TaskManager logs each signal that stops it and each fatal error. Its log contains neither before 'Stopping "
     "TaskExecutor'. So code in the process ended the JVM, for example by System.exit."
+)
+_FATAL_ERROR: Final = (
+    "The exception occurred where Flink cannot fail the task alone, for example while the task was closed. Flink then "
+    "ends the TaskManager."
 )
 
 
@@ -171,7 +187,6 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     what = _event_text(where if known else None, exits) + _others_text(others)
     followed = f"; {restarts} failures followed" if restarts > 1 else ""
     numbers = [("losses", len(group), "times"), ("failures", restarts, "restarts")]
-    remedies = ("own-exit",) * bool(exits) + ("find-out", "spare-slots")
     if slots:
         numbers.append(("failures-for-slots", slots, "failures"))
     finding = h.crisis_finding(
@@ -182,12 +197,12 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         why=f"{where}: {votes[0].text if votes else 'a connection broke'}" if known else None,
         cause="taskmanager-lost",
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
-        rank=h.Rank.ROOT_CAUSE,
+        rank=h.Rank.CONSEQUENCE if _has_known_error(exits) else h.Rank.ROOT_CAUSE,
         explain=_reason_text(exits)
         + (f" {slots} failures due to missing slots were a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
         evidence=h.cite(_records(group, [*exits, *others])),
-        actions=h.remedies("taskmanager-lost", job, *remedies, place=where),
+        actions=_remedies(job, exits, where, "find-out", "spare-slots"),
         votes=votes,
     )
     severity = _severity(job, votes, down=down, slots=slots)
@@ -218,11 +233,39 @@ def _others_text(others: list[Exit]) -> str:
 def _event_text(where: str | None, exits: list[Exit]) -> str:
     if where is None:
         return "A TaskManager was lost, but no record names it"
+    if exits and exits[0].error is not None:
+        error = h.exception_text(exits[0].error.cause, 120)
+        return f"TaskManager {where} ended after a fatal error ({error})"
     return f"TaskManager {where} {'ended on its own' if exits else 'was lost'}"
 
 
 def _reason_text(exits: list[Exit]) -> str:
-    return _ENDED_ITSELF if exits else _LOST_ELSEWHERE
+    if not exits:
+        return _LOST_ELSEWHERE
+    return _ENDED_ITSELF if exits[0].error is None else _FATAL_ERROR
+
+
+def _has_known_error(exits: list[Exit]) -> bool:
+    """Return whether an error with a known cause, which another rule reports, ended the TaskManager."""
+    error = exits[0].error if exits else None
+    return error is not None and _error_class(error) is not None
+
+
+def _error_class(error: h.Incident) -> str | None:
+    found = classify_incident(error)
+    return found.name if found is not None and found.name in CAUSE_OF_CLASS else None
+
+
+def _remedies(job: h.Job, exits: list[Exit], where: str, *others: str) -> tuple[h.Action, ...]:
+    """Return the remedies of the error that ended a TaskManager, or those of `taskmanager-lost`."""
+    error = exits[0].error if exits else None
+    if error is None:
+        own = ("own-exit",) * bool(exits)
+        return h.remedies("taskmanager-lost", job, *own, *others, place=where)
+    known = _error_class(error)
+    cause, names = cause_of_class(known, "task-failure")
+    names = names if known is not None else ("fix-error",)
+    return (*frame_action(error.text), *h.remedies(cause, job, *names))
 
 
 def _severity(
@@ -238,7 +281,7 @@ def _severity(
 def _votes(lost: Lost, crisis: h.Crisis, exits: list[Exit]) -> tuple[h.Vote, ...]:
     signals = loss_signals(lost, crisis)
     if exits:
-        signals = {"ended-itself": _exit_text(exits[0])} | signals | {"shut-down": None}
+        signals = _exit_signal(exits[0]) | signals | {"shut-down": None}
     votes = h.votes_for(signals, RULE.signals)
     # Records about other TaskManagers contradict nothing if no TaskManager is blamed.
     return votes if any(vote.weight > 0 for vote in votes) else ()
