@@ -363,7 +363,7 @@ CLOSED = "java.lang.NullPointerException: Cannot invoke PreparedStatement.setLon
 
 
 def ends_by_fatal_error(job: Bench, manager: str, error: str) -> None:
-    """Let an exception that escapes the error handling of a task end a TaskManager."""
+    """End a TaskManager by an exception that escapes the error handling of a task."""
     fatal = {"template": "fatal-cluster-error", "role": "taskmanager", "component": "executing"}
     job.happens("process-stopped", second=job.now_s, taskmanager=manager, cause=error, text=fatal)
     job.now_s += 0.1
