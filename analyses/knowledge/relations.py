@@ -34,6 +34,7 @@ class Relation:
         without: causes whose findings do not explain others.
         explain: codes of the rules whose findings are explained.
         same_cause: whether both must have the same cause, or the explained finding none.
+        only: causes that the explained finding may have, apart from none. Without any, all causes.
         symptoms: whether the explained finding must rank as a symptom, because an error of its own has another reason.
         shared: what both findings must have in common.
         replaces: causes of the explaining finding that are less specific than the cause of the explained one.
@@ -48,6 +49,7 @@ class Relation:
     without: tuple[str, ...] = ()
     explain: tuple[str, ...]
     same_cause: bool = False
+    only: tuple[str, ...] = ()
     symptoms: bool = False
     shared: SharedProperty = SharedProperty.JOB
     replaces: tuple[str, ...] = ()
@@ -85,6 +87,14 @@ _LATE: Final = (
 )
 _LATE_BARRIERS: Final = ("CP101", "CP102", "CP104", "CP105", "CP106", "CP203")
 _RESTARTS: Final = ("CP311", "ST101", "ST102")
+# Causes of failed tasks that may follow from a lost TaskManager.
+_OF_LOSS: Final = (
+    "task-failure",
+    "taskmanager-lost",
+    "service-unreachable",
+    "network",
+    "task-hangs",
+)
 _SLOW_BATCHES: Final = (
     "data-skew",
     "skewed-state",
@@ -219,6 +229,33 @@ RELATIONS: Final = (
         explain=("CP201", "CP202"),
         clause="the asynchronous parts of snapshots wait for it",
         source="AsyncCheckpointRunnable closes the stream of the file system",
+    ),
+    Relation(
+        name="sink-waits",
+        causes=("database-deadlock",),
+        rules=("IO204", "CP301"),
+        explain=(
+            "BP101",
+            "BP102",
+            "BP103",
+            "BP104",
+            "BP107",
+            "CP201",
+            "CP202",
+            "IO101",
+            "IO201",
+            "SK101",
+        ),
+        clause="the sink waits for locks until the database ends its transaction",
+        source="a subtask whose transactions are repeated writes fewer records than its siblings",
+    ),
+    Relation(
+        name="records-refused",
+        rules=("IO204",),
+        explain=("CP301",),
+        same_cause=True,
+        clause="the sink fails",
+        source="JdbcOutputFormat throws the driver's exception after its retries",
     ),
     Relation(
         name="records-refused",
@@ -390,6 +427,7 @@ RELATIONS: Final = (
         causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
         rules=("CP302", "MM305", "SK104", "ST202", "ST203"),
         explain=("ST201", "CP301"),
+        only=("not-enough-slots", *_OF_LOSS),
         clause="slots are missing as a result",
         source="NoResourceAvailableException after slot.request.timeout",
     ),
@@ -397,7 +435,16 @@ RELATIONS: Final = (
         name="tasks-lost",
         causes=("taskmanager-lost",),
         rules=("CP302",),
-        explain=("CP301", "ST301", *_RESTARTS),
+        explain=("CP301",),
+        only=_OF_LOSS,
+        clause="its tasks fail when the process ends, and restart elsewhere from the last checkpoint",
+        source="other exceptions of restarted tasks have a reason of their own",
+    ),
+    Relation(
+        name="tasks-lost",
+        causes=("taskmanager-lost",),
+        rules=("CP302",),
+        explain=("ST301", *_RESTARTS),
         clause="its tasks fail when the process ends, and restart elsewhere from the last checkpoint",
         source="the failed region restarts from the last checkpoint",
     ),

@@ -251,6 +251,8 @@ def _fits(relation: Relation, by: Pair, finding: Finding) -> bool:
         return False
     if relation.symptoms and finding.rank < Rank.SYMPTOM:
         return False
+    if relation.only and finding.cause not in (None, *relation.only):
+        return False
     if relation.same_cause and finding.cause not in (None, cause.cause):
         return False
     return _shares(relation.shared, cause, finding) and _meets(relation, cause, finding)

@@ -24,7 +24,7 @@ from flowdiag.parsers.json_values import (
     object_at,
     objects_at,
 )
-from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, Trace, own_frame, read_trace
+from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, Trace, middle_of, own_frame, read_trace
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.secrets import is_secret_key
@@ -246,6 +246,7 @@ def _failure(
             "exception": trace.exception,
             "user_frame": trace.user_frame,
             "own_frame": own_frame(whole.splitlines()),
+            **middle_of(trace.chain),
             "scope": "task" if known else "job",
             "concurrent": concurrent,
             "data_port": place["port"],
@@ -266,8 +267,7 @@ def _failure(
 
 
 def _checkpoints(body: Any, context: Context) -> Iterator[Row]:
-    counts = object_at(body, "counts")
-    if counts:
+    if counts := object_at(body, "counts"):
         yield context.row(Event.CHECKPOINT_COUNTS, "rest-checkpoint-counts", flatten(counts))
     seen = set(context.detailed)
     for item in objects_at(body, "history"):

@@ -628,7 +628,7 @@ class Reader:
 _NOT_FINALIZED: Final = "checkpoint-not-finalized"
 # Spark records with the exception of a task, batch or query.
 _OF_SPARK: Final = (Event.SPARK_INCIDENT, Event.SPARK_QUERY, Event.SPARK_OUTPUT)
-_OF_STATES: Final = (Event.TASK_STATE, Event.JOB_STATE)
+_OF_STATES: Final = (Event.TASK_STATE, Event.JOB_STATE, Event.JOB_FINISHED)
 # Records of a job or checkpoint whose exception contains the subtask.
 _NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _EXIT_CODE: Final = re.compile(r"Exit code: -?[1-9]")  # in YARN's diagnostics

@@ -411,6 +411,45 @@ def test_a_task_that_fails_before_the_fatal_error_is_the_root() -> None:
     assert answer.cause == "service-unreachable"
 
 
+GONE_FILE = "java.io.FileNotFoundException: No such file or directory: s3://flink/checkpoints/chk-8/a4fa1616"
+NO_KEY = "java.lang.IllegalStateException: no key in <order/>"
+
+
+def fails_again(job: Bench, cause: str, times: int) -> None:
+    """Add failures of a task, with a restart after each."""
+    for _ in range(times):
+        fails(job, job.now_s, "enrich", 1, cause)
+        restarts(job, job.now_s + 4)
+        job.now_s += 5
+
+
+@pytest.mark.parametrize(("times", "cause"), [(1, "taskmanager-lost"), (4, "storage-failure")])
+def test_restarts_that_fail_for_their_own_reason_outrank_the_loss_before(
+    times: int, cause: str
+) -> None:
+    job = Bench()
+    job.completes(10)
+    fails(job, job.now_s, "enrich", 0, LOST, lost_taskmanager="tm-2", lost_host="host-tm-2")
+    restarts(job, job.now_s + 4)
+    job.now_s += 5
+    fails_again(job, GONE_FILE, times)
+    assert judge(outcomes_of(CHECKPOINT_RULES, job.facts())).cause == cause
+
+
+@pytest.mark.parametrize(("timeouts", "named"), [(4, "Kafka"), (1, "no key")])
+def test_the_root_of_a_restart_loop_is_its_most_frequent_exception(
+    timeouts: int, named: str
+) -> None:
+    job = Bench()
+    job.completes(10)
+    fails_again(job, NO_KEY, 2)
+    kafka = "org.apache.kafka.common.errors.TimeoutException: Kafka is not reachable"
+    fails_again(job, kafka, timeouts)
+    fails_again(job, NO_KEY, 2)
+    found = only_finding(task_failure.RULE, job.facts())
+    assert named in found.title
+
+
 def test_an_error_of_memory_is_not_the_fatal_error_of_a_lost_taskmanager() -> None:
     job = Bench()
     job.completes(10)

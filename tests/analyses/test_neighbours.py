@@ -245,6 +245,17 @@ def test_a_slot_that_stays_retains_the_log(known: Neighbours, remedy: str | None
         assert findings[0].subject.service == "PostgreSQL"
 
 
+@pytest.mark.parametrize(("used", "ended", "count"), [(0, 0, 0), (1, 0, 1), (0, 1, 1)])
+def test_a_new_slot_is_not_used_until_the_initial_snapshot_has_been_read(
+    used: int, ended: int, count: int
+) -> None:
+    known = slots((0, 5, bool(used)), (60, 9, False), (120, 9, False), (180, 9, False))
+    created = Incident(kind="slot-created", time_us=BEGIN, text={"slot": "orders"})
+    end = Incident(kind="cancelled", time_us=BEGIN)
+    queues = job(known, (created, end)[: 1 + ended])
+    assert len(results_of(retained_wal.RULE, queues)) == count
+
+
 def test_the_end_of_a_chain_of_locks_is_the_culprit() -> None:
     sessions = tuple(
         each

@@ -133,16 +133,24 @@ def failures_of(job: h.Job, before_s: float) -> list[Incident]:
         before_s: the longest time from a failure to the failure of the task or job that it caused.
     """
     if shows_work(job):
-        reported = [each.error for each in exits_of(job.cluster)]  # by CP302
-        found = [one for one in job.incidents if _is_candidate(one) and not _is_warning(one)]
-        found = [one for one in found if one not in reported]
-        fatal = "process-stopped"
-        return [i for i in found if i.kind == fatal or _precedes_failure(job, i, before_s)]
+        return _failures_of_work(job, before_s)
     found = failures_of_fragment(job, job.crises, job.incidents)
     if not job.crises:
         return found
     own = [i for i in found if i.kind != "failure" or _precedes_failure(job, i, before_s)]
     return own or [one for one in job.incidents if _has_separate_cause(job, one)]
+
+
+def _failures_of_work(job: h.Job, before_s: float) -> list[Incident]:
+    """Return the fatal errors of processes that CP302 does not report, and the failures that ended a task or the job."""
+    found = [one for one in job.incidents if _is_candidate(one) and not _is_warning(one)]
+    exits = [each.error for each in exits_of(job.cluster)]
+    return [
+        one
+        for one in found
+        if one not in exits
+        and (one.kind == "process-stopped" or _precedes_failure(job, one, before_s))
+    ]
 
 
 def failures_of_fragment(

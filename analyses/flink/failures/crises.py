@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect, bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -84,6 +84,9 @@ FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
 _SIGNAL: Final = "signal-received"  # a process is stopped on request
 # Failures that the shutdown of a cluster causes.
 _OF_SHUTDOWN: Final = ("taskmanager-lost", "no-resource", "jobmanager-lost")
+_OF_MEMORY: Final = ("out-of-memory", "network-buffers")
+# Failures that a lost TaskManager causes until it is replaced.
+_OF_LOSSES: Final = (*_OF_SHUTDOWN, "task-stuck", "unknown")
 _RESOURCES: Final = frozenset(
     {
         "out-of-memory",
@@ -485,10 +488,7 @@ def _has_recovered(after: int, before: int, recoveries: Sequence[int], job: JobF
 def _crisis(
     job: JobFacts, group: list[Failure], recoveries: Sequence[int], facts: ClusterFacts | None
 ) -> Crisis:
-    early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
-    root = min(early, key=lambda f: _RANK.get(f.kind, len(RANKS)))
-    if root.kind == "taskmanager-lost":
-        root = next((f for f in early if ends_taskmanager(job, f)), root)
+    root = _root_of(job, group)
     last = group[-1].time_us
     done = finished_us(job)
     recovered = (
@@ -530,6 +530,41 @@ def _runs_on(job: JobFacts, group: Sequence[Failure], facts: ClusterFacts | None
 @once
 def _last_deployed_us(job: JobFacts) -> int:
     return max((attempt.deployed_us or 0 for attempt in job.attempts), default=0)
+
+
+def _root_of(job: JobFacts, group: Sequence[Failure]) -> Failure:
+    """Return the early failure closest to the cause, or the one that keeps the job down after a TaskManager was lost."""
+    early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
+    root = min(early, key=lambda f: _RANK.get(f.kind, len(RANKS)))
+    failed = [f for f in group if f.is_failure]
+    if root.kind == "taskmanager-lost":
+        ending = next((f for f in early if ends_taskmanager(job, f)), None)
+        return ending or _lasting(job, failed) or root
+    is_loop = _bursts(failed, _restarts(job)) >= LOOP and root.kind not in _OF_MEMORY
+    return _most_frequent(root, failed) if is_loop else root
+
+
+def _lasting(job: JobFacts, failed: Sequence[Failure]) -> Failure | None:
+    """Return the failure of its own because of which restarts still fail after a TaskManager was lost, or None."""
+    own = [f for f in failed if f.kind not in _OF_LOSSES]
+    is_loop = bool(own) and own[-1] is failed[-1] and _bursts(own, _restarts(job)) >= LOOP
+    return own[0] if is_loop else None
+
+
+def _most_frequent(root: Failure, failed: Sequence[Failure]) -> Failure:
+    """Return the root of a restart loop: another exception that occurs at least twice as often, or the given one."""
+    names = [_exception_name(f) for f in failed if f.kind not in _OF_SHUTDOWN]
+    counts = Counter(name for name in names if name)
+    if not counts or root.kind in _OF_SHUTDOWN:
+        return root
+    [(name, count)] = counts.most_common(1)
+    if count < 2 * max(1, counts[_exception_name(root)]):
+        return root
+    return next(f for f in failed if _exception_name(f) == name)
+
+
+def _exception_name(failure: Failure) -> str:
+    return (failure.incident.cause or "").partition(":")[0]
 
 
 def ends_taskmanager(job: JobFacts, failure: Failure) -> bool:

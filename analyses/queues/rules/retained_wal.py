@@ -22,7 +22,9 @@ Drop slots that no job needs. If the slot belongs to a running job, check why it
 
 False alarms
 ------------
-A job that is down for an upgrade uses no slot either. The slot advances when the job is back.
+A job that is down for an upgrade uses no slot either. The slot advances when the job is back. A source that still
+reads its initial snapshot does not use its slot yet. If the job's log shows that it created the slot, the rule does not
+report it.
 """
 
 from __future__ import annotations
@@ -53,10 +55,23 @@ class Limits(h.Limits):
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per slot."""
     for held in held_slots(job.neighbours):
+        if not held.at_risk and _is_new(job, held):
+            continue
         least_ms = limits.used if held.used else limits.unused
         lasting = held.outputs >= limits.outputs and held.duration_ms >= least_ms
         if held.at_risk or (lasting and held.grows):
             yield _finding(job, held, limits)
+
+
+def _is_new(job: h.JobQueues, held: HeldSlot) -> bool:
+    """Return whether a running job has created a slot and not used it yet, because it reads its initial snapshot."""
+    last_us = held.last_us or 0
+    created, ended = (
+        [i for i in job.job.incidents if i.kind in kinds and (i.time_us or 0) < last_us]
+        for kinds in (("slot-created",), ("cancelled", "finished", "job-failure"))
+    )
+    used = any(slot.row.name == held.name and slot.row.active for slot in job.neighbours.slots)
+    return not (used or ended) and any(i.text.get("slot") == held.name for i in created)
 
 
 def _finding(job: h.JobQueues, held: HeldSlot, limits: Limits) -> h.Finding:

@@ -51,16 +51,17 @@ def cause_of(reason: str, *, cluster: bool = False) -> str:
 
     Args:
         reason: the exception text.
-        cluster: whether a cluster fails to start, which has additional causes such as storage and services.
+        cluster: whether a cluster fails to start. Missing classes are then the cause, not only the reason.
     """
     found = classify([reason], "flink")
     cause = cause_of_class(None if found is None else found.name, "submission-failed")[0]
-    own = (*OF_CLUSTERS, "out-of-memory") if cluster else ("out-of-memory",)
+    own = ("out-of-memory", *(OF_CLUSTERS if cluster else _OF_SERVICES))
     return cause if cause in own else "submission-failed"
 
 
 OF_CLUSTERS: Final = ("storage-failure", "service-unreachable", "class-loading")
 """Causes that prevent a cluster from starting."""
+_OF_SERVICES: Final = ("storage-failure", "service-unreachable")
 
 
 def actions_against(reason: str, *, cluster: bool = False) -> tuple[h.Action, ...]:
