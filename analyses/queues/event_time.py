@@ -127,8 +127,8 @@ class EventTime:
         )
 
     def named_marks(self, key: SubtaskKey) -> Iterator[tuple[str | None, Mark]]:
-        """Yield the output watermark of a subtask, and the watermarks of its splits with the splits' names."""
-        output = self.output_of(key)
+        """Yield the output watermark of a subtask, or else its input watermark, and those of its splits with their names."""
+        output = self.output_of(key) or self.inputs.get(key)
         if output is not None:
             yield None, output
         yield from self.splits.get(key, {}).items()
@@ -404,11 +404,12 @@ def emits_records(job: JobQueues, key: SubtaskKey, standing: ConstantWatermark) 
     )
 
 
-_DAY_MS: Final = 86_400_000
+AHEAD_MS: Final = 600_000.0
+"""Minimum time that a watermark is ahead of the clock. Clocks of two hosts rarely differ by minutes."""
 _UNITS: Final = {1e3: "microseconds", 1e6: "nanoseconds", 1e-3: "seconds"}
 
 
-def is_ahead(value_ms: float | None, time_us: int, by_ms: float = _DAY_MS) -> bool:
+def is_ahead(value_ms: float | None, time_us: int, by_ms: float = AHEAD_MS) -> bool:
     """Return whether a watermark is in the future."""
     return value_ms is not None and by_ms <= value_ms - time_us / 1000 < END_OF_INPUT / 2
 
@@ -550,15 +551,22 @@ def _known_points(marks: Iterable[Mark]) -> list[tuple[int, float]]:
 
 
 def _zone_shift(lag_ms: float) -> float | None:
-    """Return the largest time zone offset below a lag: full hours, and from three hours on also half hours."""
-    halves = lag_ms // _HALF_HOUR_MS
-    least = 2 if halves % 2 == 0 else 6
-    shift = _HALF_HOUR_MS * halves
-    return shift if least <= abs(halves) and abs(shift) <= _FARTHEST_ZONE_MS else None
+    """Return the largest difference from UTC, or between two time zones, that is not above a lag.
+
+    Small differences are full hours. Zones with half hours begin at three hours, and those with quarters at five.
+
+    >>> [_zone_shift(hours * 3_600_000.0) for hours in (-5.75, 2.5)]
+    [-20700000.0, 7200000.0]
+    """
+    for steps in range(int(lag_ms // _QUARTER_MS), int(lag_ms // _QUARTER_MS) - 4, -1):
+        least = 4 if steps % 4 == 0 else 12 if steps % 2 == 0 else 20
+        if least <= abs(steps) <= _FARTHEST_ZONE:
+            return steps * _QUARTER_MS
+    return None
 
 
-_HALF_HOUR_MS: Final = 1_800_000.0
-_FARTHEST_ZONE_MS: Final = 14 * 2 * _HALF_HOUR_MS
+_QUARTER_MS: Final = 900_000.0
+_FARTHEST_ZONE: Final = 14 * 4
 
 
 def late_behind(job: JobQueues, source: str, since_us: int) -> tuple[float, float, str] | None:

@@ -311,6 +311,10 @@ def test_without_a_plan_windows_may_be_of_processing_time() -> None:
         (2, 0, True),
         (-8, 0, True),
         (-5.5, 0, True),
+        (-5.75, 0, True),
+        (12.75, 0, True),
+        (0.75, 0, False),
+        (2.25, 0, False),
         (1.5, 0, False),
         (0, 0, False),
         (2, 10_000, False),
@@ -429,6 +433,32 @@ def test_event_times_in_another_unit(factor: float, unit: str) -> None:
     assert unit in finding.title and ("100% of its records" in finding.title) is (factor > 1)
     if factor > 1:
         assert judged(bench.job()).cause == "wrong-event-time"
+
+
+@pytest.mark.parametrize("sources", [True, False])
+@pytest.mark.parametrize("minutes", [20, 5 * 60 + 20, 40 * 60])
+def test_a_watermark_that_one_event_moved_into_the_future(minutes: int, sources: bool) -> None:
+    """The clock will pass the watermark. Until then, all records are late and no window fires."""
+    future = at(NOW_MS + minutes * 60_000)
+    bench = Bench().stuck(future).window(received=1000, emitted=0, late=1000)
+    for task in (ORDERS, PAYMENTS):
+        for index in range(2):
+            bench.output(task, index, future)
+    if not sources:  # an input with the metrics of tasks only
+        bench.marks = {key: value for key, value in bench.marks.items() if not key[2]}
+    found = findings(bench.job())
+    assert found.keys() == {"BP106"}
+    assert found["BP106"].cause == "future-watermark"
+    assert found["BP106"].subject.task in ((ORDERS, PAYMENTS) if sources else (WINDOW,))
+    assert "in the future" in found["BP106"].title
+
+
+@pytest.mark.parametrize("minutes", [1, 5])
+def test_a_clock_may_be_minutes_behind(minutes: int) -> None:
+    bench = Bench()
+    for index in range(2):
+        bench.output(ORDERS, index, lambda tick: advancing(tick) + minutes * 60_000)
+    assert "BP106" not in findings(bench.job())
 
 
 def test_one_split_from_the_future() -> None:

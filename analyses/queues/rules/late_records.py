@@ -4,8 +4,8 @@ What it reports
 ---------------
 - A source whose watermark is far ahead of the clock, or has the wrong unit: microseconds, nanoseconds or seconds
   that are read as milliseconds.
-- A source whose event times always differ from the clock by the same number of whole hours. This happens when
-  local times are read as UTC.
+- A source whose event times always differ from the clock by the offset of a time zone. This happens when local
+  times are read as UTC.
 - An operator that drops a large part of its records as late.
 
 Why it matters
@@ -16,12 +16,13 @@ looks healthy, because checkpoints complete and no task is back-pressured.
 How it decides
 --------------
 The rule only evaluates jobs with an operator that needs event time. It recognizes windows by the metric
-`numLateRecordsDropped`. The rule compares `currentOutputWatermark` of each source subtask, and the watermarks of
-its splits, with the time of the sample. A watermark is in the future if it is at least `ahead` ahead of that time.
+`numLateRecordsDropped`. The rule compares `currentOutputWatermark` of each subtask, and the watermarks of the splits
+of sources, with the time of the sample. Without `currentOutputWatermark`, it uses `currentInputWatermark`. A
+watermark is in the future if it is at least `ahead` ahead of that time.
 If it differs from the clock by a factor of 1,000, a million or a thousandth, its unit is wrong.
 
-Local times that are read as UTC shift the watermarks by a multiple of an hour, or of half an hour if the shift is
-at least three hours. In all subtasks, the watermarks are late by at most `delay` in addition to the shift. The
+Local times that are read as UTC shift the watermarks by a multiple of an hour. From three hours on, half hours
+count, too, and from five hours on, quarters of an hour. In all subtasks, the watermarks are late by at most `delay` in addition to the shift. The
 difference from the clock varies by at most `steady` over `lasted`. If a source reads old records, the difference
 shrinks instead.
 
@@ -54,9 +55,9 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 
 class Limits(h.Limits):
     ahead: float = h.limit(
-        86_400,
+        e.AHEAD_MS / 1000,
         "s",
-        "minimum time that a watermark is ahead of the clock; no time zone is further ahead of UTC",
+        "minimum time that a watermark is ahead of the clock; clocks rarely differ by minutes",
     )
     delay: float = h.limit(
         60, "s", "maximum delay in addition to the time zone shift; delays of seconds are normal"
@@ -78,29 +79,42 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     times = e.event_time(job)
     if not times.operators:
         return
-    found: set[str] = set()
+    found, wrong = set[str](), False
     for task in job.topology.tasks:
-        passed_on = any(task in job.topology.downstream(other) for other in found)
-        if not passed_on and (wrong := e.wrong_times(job, task, limits.ahead)):
-            yield _wrong_times_finding(job, wrong)
+        if any(task in job.topology.downstream(other) for other in found):
+            continue
+        finding = _about_source(job, task, limits)
+        if finding is None and (finding := _about_wrong_times(job, task, limits)):
+            wrong = True
+        if finding is not None:
+            yield finding
             found.add(task)
-    if found:
+    if wrong:
         return
-    for task in sorted(job.topology.sources, key=job.topology.order):
-        shifted = e.shifted_times(
-            job,
-            task,
-            delay_ms=limits.delay * 1000,
-            steady_ms=limits.steady * 1000,
-            duration_ms=limits.lasted * 1000,
-        )
-        if shifted is not None:
-            yield _shifted_times_finding(job, task, shifted)
     for task, operator in times.operators:
         dropped = times.flows[task, operator, "numLateRecordsDropped"].total
         received = times.received(task, operator)
         if received and dropped >= max(limits.records, limits.share * received):
             yield _late_finding(job, task, operator, dropped, received)
+
+
+def _about_source(job: h.JobQueues, task: str, limits: Limits) -> h.Finding | None:
+    """Return a finding about a source whose event times have a constant difference from the clock."""
+    if task not in job.topology.sources:
+        return None
+    shifted = e.shifted_times(
+        job,
+        task,
+        delay_ms=limits.delay * 1000,
+        steady_ms=limits.steady * 1000,
+        duration_ms=limits.lasted * 1000,
+    )
+    return None if shifted is None else _shifted_times_finding(job, task, shifted)
+
+
+def _about_wrong_times(job: h.JobQueues, task: str, limits: Limits) -> h.Finding | None:
+    wrong = e.wrong_times(job, task, limits.ahead)
+    return None if wrong is None else _wrong_times_finding(job, wrong)
 
 
 def _wrong_times_finding(job: h.JobQueues, wrong: e.WrongTimes) -> h.Finding:
