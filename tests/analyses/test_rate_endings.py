@@ -11,6 +11,7 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.model.rule import Limits
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
+    Executor,
     OpenTask,
     OpenTrigger,
     Output,
@@ -125,6 +126,19 @@ def test_a_batch_that_fails_in_the_second_of_the_stop_failed_if_its_line_comes_f
     stop = replace(w.record("stop-by-hook", at=END), ref=Ref(0, 200))
     app = w.application(batches, interval_ms=2000, outputs=(failed,), incidents=(stop,))
     assert w.codes(app) == codes
+
+
+@pytest.mark.parametrize(("earlier", "codes"), [(15, []), (15_000, ["RT304"])])
+def test_executors_that_the_stopping_jvm_ends_are_not_lost(earlier: int, codes: list[str]) -> None:
+    batches = [w.batch(n, interval=2000) for n in range(30)]
+    hooks = "java.lang.IllegalStateException: Shutdown hooks cannot be modified during shutdown."
+    reasons = ((END - 4_500 - earlier, "Command exited with code 143"), (END - 4_500, hooks))
+    gone = tuple(
+        Executor(executor=str(number), removed_us=(w.T0 + at) * 1000, reason=reason)
+        for number, (at, reason) in enumerate(reasons)
+    )
+    app = w.application(batches, interval_ms=2000, executors=gone)
+    assert w.codes(replace(app, ended_us=(w.T0 + END) * 1000)) == codes
 
 
 def test_the_exception_that_the_script_prints_does_not_hide_the_cause() -> None:

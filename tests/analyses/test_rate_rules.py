@@ -445,6 +445,18 @@ def test_one_slow_task(load: StageLoad, cause: str | None) -> None:
     assert w.cause(w.application(batches, interval_ms=2000)) == cause
 
 
+@pytest.mark.parametrize(
+    ("stages", "ratio", "cause"),
+    [(7, 4.4, "slow-executor"), (7, 3.0, None), (4, 9.0, None), (10, 2.1, "slow-executor")],
+)
+def test_a_clear_difference_needs_fewer_stages(
+    stages: int, ratio: float, cause: str | None
+) -> None:
+    batches = [w.batch(n) for n in range(30)]
+    slow = Executor(executor="2", host="b", tasks=90, total_ms=9, stages=stages, ratio=ratio)
+    assert w.cause(w.application(batches, executors=(slow,))) == cause
+
+
 def test_slow_and_lost_executors() -> None:
     batches = [w.batch(n) for n in range(30)]
     slow = Executor(executor="2", host="b", tasks=90, total_ms=9, stages=30, ratio=3.0)

@@ -22,11 +22,13 @@ _STOPS: Final = (
     "stop-context",
     "stop-executors",
     "stop-by-hook",
+    "stop-of-jvm",
     "context-stopped",
     "python-process-gone",
 )
 _AFTER_US: Final = 10_000_000  # batches may still begin this long after a stop
 _BEFORE_US: Final = 10_000_000  # the Python process ends before the JVM notices
+_HOOKS_US: Final = 2_000_000  # the hooks of a JVM end its executors before it tries to replace them
 # Messages that the stop of the application causes.
 _OF_A_SHUTDOWN: Final = (
     "sparkcontext was shut down",
@@ -102,8 +104,15 @@ def stop_us(app: ApplicationFacts) -> int | None:
     """
     stops = [record.time_us for record in app.incidents if record.template in _STOPS]
     stops += [r.time_us for r in app.receivers if (r.cause or "").startswith("Stopped by driver")]
+    removed = [e.removed_us for e in app.executors if e.removed_us and _is_of_hooks(e.reason)]
+    stops += [removed_us - _HOOKS_US for removed_us in removed]
     stops.append(app.ended_us)
     return min((us for us in stops if us is not None and us >= _earliest_us(app)), default=None)
+
+
+def _is_of_hooks(reason: str | None) -> bool:
+    """Return whether an executor did not start because the JVM of a local cluster is shutting down."""
+    return "Shutdown hooks cannot be modified during shutdown" in (reason or "")
 
 
 def _earliest_us(app: ApplicationFacts) -> int:

@@ -13,7 +13,8 @@ and Spark cannot compute the batches that need these blocks.
 How it decides
 --------------
 Slow: in each stage, the rule divides the mean task duration on this executor by the mean on the other executors.
-The median of these ratios, over at least `stages` stages, must be at least `ratio`.
+The median of these ratios, over at least `stages` stages, must be at least `ratio`. Half as many stages are enough if
+the median is at least twice as large.
 
 Lost: the executor was removed, but not because it was idle or because of a request. Removals after the application
 began to stop do not count. Within `at-end` of the application's end, only a kill or an exceeded memory limit
@@ -48,6 +49,8 @@ _EXIT_CODE_137: Final = (
     "container's events or the node's kernel log (dmesg) confirm it."
 )
 
+_CLEAR: Final = 2  # a ratio this many times the limit needs half as many stages
+
 
 class Limits(h.Limits):
     ratio: float = h.limit(2.0, "ratio", "minimum ratio of task times; similar hosts differ by 20%")
@@ -66,7 +69,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         return  # a fragment of an unknown kind
     for executor in app.executors:
         ratio = executor.ratio or 0.0
-        if executor.stages >= limits.stages and ratio >= limits.ratio:
+        clear = ratio >= _CLEAR * limits.ratio
+        if executor.stages >= limits.stages / (1 + clear) and ratio >= limits.ratio:
             over = f"{executor.tasks} tasks of {executor.stages} stages"
             times = f"{ratio:.1f} times as long"
             yield h.application_finding(
