@@ -57,14 +57,14 @@ class Agreement:
     culprit works in all its samples, or in 40% of them if two of its subtasks are in a deadlock.
 
     Args:
-        alike: minimum share of the working samples with the same activity. Between slow calls, a task also serializes
+        same_activity: minimum share of the working samples with the same activity. Between slow calls, a task also serializes
             and reads state.
         contended: minimum share of the working samples that wait for a lock or a pool. One of two threads that share it
             always waits.
         working: minimum share of the samples in which the threads work. A task that others wait for is rarely idle.
     """
 
-    alike: float = 0.4
+    same_activity: float = 0.4
     contended: float = 0.34
     working: float = 0.3
 
@@ -75,8 +75,8 @@ DEFAULT_AGREEMENT: Final = Agreement()
 class CodeLimits(Limits):
     """The limits of rules about code."""
 
-    alike: float = limit(
-        DEFAULT_AGREEMENT.alike,
+    same_activity: float = limit(
+        DEFAULT_AGREEMENT.same_activity,
         "share",
         "minimum share of working samples with the same activity; between slow calls, a task does other work",
     )
@@ -90,13 +90,15 @@ class CodeLimits(Limits):
         "share",
         "minimum share of all samples in which the task works; a task that others wait for is rarely idle",
     )
-    agreeing: float = limit(
+    agreeing_dumps: float = limit(
         3, "dumps", "minimum number of dumps for medium confidence; fewer may show a rare moment"
     )
 
 
 def agreement_of(limits: CodeLimits) -> Agreement:
-    return Agreement(alike=limits.alike, contended=limits.contended, working=limits.working)
+    return Agreement(
+        same_activity=limits.same_activity, contended=limits.contended, working=limits.working
+    )
 
 
 MAX_PATHS: Final = 40
@@ -342,7 +344,7 @@ def _most_common(
     shared = [each for each in ("lock", "pool") if counts[each] >= agreement.contended * total]
     if shared:
         kind = shared[0]
-    elif counts[kind] < agreement.alike * total:
+    elif counts[kind] < agreement.same_activity * total:
         return None, ()
     agreeing = [stack for stack in working if stack.kind == kind]
     inside_async = _count(stack for stack in agreeing if stack.inside_async) * 2 > counts[kind]

@@ -94,7 +94,6 @@ NAMES: Final[dict[str, str]] = {
 }
 NAMES_ALLOWED: Final = {
     "tell": "a method of Python's files",
-    "usual": "an option of rule CP106",
     "odd": "the opposite of even",
 }
 _NAMES: Final = [(re.compile(words), use) for words, use in NAMES.items()]

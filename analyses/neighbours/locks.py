@@ -75,7 +75,7 @@ class LockedSessions:
             ),
             measurement("refused-writes", self.refused or None, "writes"),
             measurement("lock", self.event),
-            measurement("waited", self.duration_ms, "ms"),
+            measurement("wait-time", self.duration_ms, "ms"),
         )
 
     @property

@@ -386,8 +386,8 @@ def use_limit() -> Any:
     return limit(defaults.NARROW, "share", why)
 
 
-def fewest_limit(unit: str) -> Any:
-    """Declare the limit `fewest`: how many recent batches or triggers a rule needs."""
+def min_count_limit(unit: str) -> Any:
+    """Declare the minimum number of recent batches or triggers that a rule needs."""
     return limit(defaults.FEW, unit, f"minimum number of {unit}; fewer may be a coincidence")
 
 

@@ -119,7 +119,7 @@ def _weigh(signs: Sequence[_Sign]) -> tuple[_Reason, tuple[h.Vote, ...]]:
 def _signs(
     facts: h.StartupFacts, name: str, host: str | None, at: int, limits: Limits
 ) -> h.Iterator[_Sign]:
-    near = limits.near * 1_000_000
+    near = limits.timeout_window * 1_000_000
     worker = next((w for w in facts.workers if w.name == name), None)
     if worker is not None and worker.ended_us is not None and abs(worker.ended_us - at) < near:
         text = h.fmt.shorten(worker.diagnostics or "its container ended", 80)
@@ -128,13 +128,13 @@ def _signs(
     if broken is not None:
         text = h.fmt.shorten(broken.cause or "a connection broke", 80)
         yield _Sign("gone", "connections-broke", text, broken.ref, broken.time_us)
-    noticed = losses.noticed_us(facts, name, at, at - near, at + limits.notice * 1_000_000)
+    noticed = losses.noticed_us(facts, name, at, at - near, at + limits.resume_window * 1_000_000)
     if noticed is not None:
         late = (noticed - at) / 1_000_000
-        if late >= limits.behind:
+        if late >= limits.timeout_delay:
             text = f"its own log shows the timeout {h.fmt.duration(late * 1000)} later"
             yield _Sign("paused", "noticed-late", text)
-        elif late > -limits.behind:
+        elif late > -limits.timeout_delay:
             yield _Sign(
                 "network", "noticed-together", "both sides noticed the timeout at the same time"
             )

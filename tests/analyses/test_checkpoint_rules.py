@@ -359,7 +359,7 @@ def test_in_progress_for_hours() -> None:
     assert found.title.startswith("Checkpoint 4 has been in progress for ")
     (same,) = jobs_of(job.facts())
     patient = checkpoint_never_completes.RULE.limits.with_settings(
-        {"stuck": 100.0, "usual": 100_000.0}
+        {"overdue-ratio": 100.0, "baseline-ratio": 100_000.0}
     )
     (doubt,) = checkpoint_never_completes.RULE.judge(same, patient)
     assert isinstance(doubt, Inconclusive)

@@ -849,7 +849,7 @@ def test_the_lookback_of_the_threshold_is_a_limit() -> None:
         "threshold.",
         text={"to_state": "FAILING"},
     )
-    (found,) = with_limits(threshold_exceeded.RULE, job.facts(), before=2)
+    (found,) = with_limits(threshold_exceeded.RULE, job.facts(), listed=2)
     assert "before: 2 expired" in found.title
 
 
@@ -888,7 +888,7 @@ def test_the_allowed_lateness_of_an_expiry_is_a_limit() -> None:
     assert with_limits(jobmanager_stalled.RULE, job.facts(), **{"overdue-share": 3.0}) == []
 
 
-@pytest.mark.parametrize(("limit", "value"), [("subtasks", 99), ("agree", 1.1)])
+@pytest.mark.parametrize(("limit", "value"), [("subtasks", 99), ("agreement", 1.1)])
 def test_the_number_of_slow_writers_is_a_limit(limit: str, value: float) -> None:
     job = Bench()
     for checkpoint in job.completes(4, lasted_s=45):

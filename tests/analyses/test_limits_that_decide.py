@@ -67,7 +67,7 @@ def _revoked(*times: float) -> Any:
 
 def test_a_leadership_that_ends_with_the_input_is_not_lost() -> None:
     assert not findings_of(LEADERSHIP, _revoked(590))
-    assert findings_of(LEADERSHIP, _revoked(590), end=5)
+    assert findings_of(LEADERSHIP, _revoked(590), shutdown=5)
 
 
 def test_all_lost_leaderships_are_evidence() -> None:
@@ -119,7 +119,7 @@ def test_events_near_a_loss_explain_it() -> None:
     ended = w.worker("tm-1", ended_us=w.BEGIN + 130 * w.SECOND)
     seen = w.facts(w.job(w.start(w.task(0)), incidents=(lost,)), workers=(ended,))
     assert not findings_of(HEARTBEATS, seen)[0].votes
-    (finding,) = findings_of(HEARTBEATS, seen, near=80)
+    (finding,) = findings_of(HEARTBEATS, seen, timeout_window=80)
     assert [vote.signal for vote in finding.votes] == ["container-ended"]
 
 
@@ -133,7 +133,7 @@ def test_a_process_may_notice_late() -> None:
     own = w.trouble("master-heartbeat-lost", 500, taskmanager="tm-1")
     seen = w.facts(w.job(w.start(w.task(0)), incidents=(lost,)), troubles=(own,))
     assert findings_of(HEARTBEATS, seen)[0].cause == "process-paused"
-    assert findings_of(HEARTBEATS, seen, notice=300)[0].cause == "taskmanager-lost"
+    assert findings_of(HEARTBEATS, seen, resume_window=300)[0].cause == "taskmanager-lost"
 
 
 def test_reading_state_is_the_reason_above_a_share_of_the_time() -> None:
@@ -147,7 +147,7 @@ def test_reading_state_is_the_reason_above_a_share_of_the_time() -> None:
     )
     seen = w.facts(w.job(w.start(slow, restores=(read,))))
     assert findings_of(INITIALIZATION, seen)[0].cause == "slow-open"
-    assert findings_of(INITIALIZATION, seen, reading=0.4)[0].cause == "slow-restore"
+    assert findings_of(INITIALIZATION, seen, read_share=0.4)[0].cause == "slow-restore"
 
 
 def test_all_rejected_slot_requests_are_counted() -> None:
@@ -212,8 +212,8 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
 @pytest.mark.parametrize(
     ("rule", "metrics", "limits"),
     [
-        (NETWORK, WAITS, {"full": 1.1}),
-        (NETWORK, WAITS, {"empty": 0.0}),
+        (NETWORK, WAITS, {"output_usage": 1.1}),
+        (NETWORK, WAITS, {"input_usage": 0.0}),
         (NETWORK, WAITS, {"busy": 0.0}),
         (NETWORK, WAITS, {"samples": 1000}),
     ],
@@ -230,14 +230,14 @@ def test_limits_of_garbage_collection() -> None:
     bench = Queues(machines={"taskmanager-1": {"gc_ms": 30_000.0}})
     (finding,) = queue_findings(GARBAGE, bench)
     assert finding.severity.value == "warning"
-    assert queue_findings(GARBAGE, bench, heavy=0.9)[0].severity.value == "info"
+    assert queue_findings(GARBAGE, bench, warning_share=0.9)[0].severity.value == "info"
     assert not queue_findings(GARBAGE, bench, samples=1000)
-    assert not queue_findings(GARBAGE, bench, seconds=1000)
+    assert not queue_findings(GARBAGE, bench, duration=1000)
     full = Queues(
         machines={"taskmanager-1": {"gc_ms": 18_000.0, "heap_used": 95.0, "heap_max": 100.0}}
     )
     assert queue_findings(GARBAGE, full)[0].severity.value == "warning"
-    assert queue_findings(GARBAGE, full, full=0.99)[0].severity.value == "info"
+    assert queue_findings(GARBAGE, full, heap_usage=0.99)[0].severity.value == "info"
     assert finding.evidence_count == len(
         {m.ref for m in bench.job().taskmanagers["taskmanager-1"]} - {None}
     )
@@ -250,7 +250,7 @@ def test_limits_of_network_memory() -> None:
     queues = Queues(machines={"taskmanager-1": {"segments_requested": 140.0, "segments": 100.0}})
     queues.set_metrics("enrich", 0, back_pressured=200.0)
     assert queue_findings(USED_UP, queues)[0].severity.value == "warning"
-    assert queue_findings(USED_UP, queues, waits=0.3)[0].severity.value == "info"
+    assert queue_findings(USED_UP, queues, wait_share=0.3)[0].severity.value == "info"
 
 
 def test_limits_of_an_uneven_load() -> None:
@@ -280,8 +280,8 @@ def test_limits_of_watermarks() -> None:
 def test_limits_of_back_pressure_without_an_end() -> None:
     bench = Queues().set_metrics("Source: orders", **WAITS)
     assert queue_findings(PRESSURE, bench)
-    assert not queue_findings(PRESSURE, bench, lasted=1e6)
+    assert not queue_findings(PRESSURE, bench, duration=1e6)
     assert not queue_findings(PRESSURE, bench, samples=1e6)
     over = Queues().set_metrics("Source: orders", minutes=range(2), **WAITS)
     assert queue_findings(PRESSURE, over)
-    assert not queue_findings(PRESSURE, over, isolated=0.9)
+    assert not queue_findings(PRESSURE, over, burst_share=0.9)

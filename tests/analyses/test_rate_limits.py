@@ -84,19 +84,19 @@ def findings(app: ApplicationFacts, code: str, **limits: float) -> list[Finding]
 @pytest.mark.parametrize(
     "code, app, limits",
     [
-        ("RT101", LATE, {"delay": 50, "lost": 50}),
-        ("RT101", LATE, {"rise": 50, "lost": 50}),
-        ("RT105", LAGGING, {"fewest": 100}),
+        ("RT101", LATE, {"delay": 50, "high-delay": 50}),
+        ("RT101", LATE, {"delay-growth": 50, "high-delay": 50}),
+        ("RT105", LAGGING, {"min-batches": 100}),
         ("RT106", FULL, {"use": 0.95}),
         ("RT203", PERMITTED, {"share": 1.01}),
-        ("RT203", PERMITTED, {"full": 3}),
+        ("RT203", PERMITTED, {"at-limit": 3}),
         ("RT204", FIXED, {"share": 1.01}),
-        ("RT204", FIXED, {"full": 1.5}),
-        ("RT303", SKEWED, {"part": 0.9}),
-        ("RT304", LOST, {"at_end": 600_000}),
-        ("RT101", OVERRUN, {"overrun": 0.9}),
-        ("RT408", REGULAR, {"times": 9}),
-        ("RT408", REGULAR, {"longer": 2000}),
+        ("RT204", FIXED, {"at-limit": 1.5}),
+        ("RT303", SKEWED, {"batch-share": 0.9}),
+        ("RT304", LOST, {"shutdown": 600_000}),
+        ("RT101", OVERRUN, {"overrun-share": 0.9}),
+        ("RT408", REGULAR, {"long-batches": 9}),
+        ("RT408", REGULAR, {"difference": 2000}),
         ("RT408", REGULAR, {"ratio": 4}),
     ],
 )
@@ -122,12 +122,12 @@ def test_a_laxer_limit_causes_a_finding(
 
 def test_limits_decide_the_severity() -> None:
     (found,) = findings(LATE, "RT101")
-    (worse,) = findings(LATE, "RT101", failing=1)
+    (worse,) = findings(LATE, "RT101", critical_delay=1)
     assert (found.severity, worse.severity) == ("warning", "critical")
     (found,) = findings(FAILING, "RT103")
-    (milder,) = findings(FAILING, "RT103", failed_share=0.5, last=3)
+    (milder,) = findings(FAILING, "RT103", failed_share=0.5, last_batches=3)
     assert (found.severity, milder.severity) == ("critical", "warning")
-    (over,) = findings(LOST, "RT304", quiet=1000)
+    (over,) = findings(LOST, "RT304", recovery_time=1000)
     assert over.state == "recovered"
 
 

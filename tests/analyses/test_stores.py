@@ -242,7 +242,7 @@ def test_state_that_grows_on_the_heap_has_a_date() -> None:
     # 512 MiB are left, and 1 MB comes each second.
     assert "3.4 GiB per hour" in found.title and "within 8 min 57 s" in found.title
     assert found.actions[1].option == "state.backend.type"
-    full_by = next(m.value for m in found.measurements if m.name == "full-by")
+    full_by = next(m.value for m in found.measurements if m.name == "full-at")
     assert full_by == fmt.moment(FIRST * MINUTE + 201 * SECOND + (GIB / 2 / 1e6) * SECOND)
 
 

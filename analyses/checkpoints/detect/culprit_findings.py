@@ -90,8 +90,8 @@ def late_alone_finding(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         last_us=max(received, default=None),
         count=times,
         measurements=(
-            h.measurement("late-alone", times, "checkpoints"),
-            h.measurement("with-late-messages", found.among, "checkpoints"),
+            h.measurement("only-late-subtask", times, "checkpoints"),
+            h.measurement("checkpoints-with-late-messages", found.among, "checkpoints"),
         ),
         evidence=h.cite((item.ref, item.received_us) for item in found.records),
         actions=(

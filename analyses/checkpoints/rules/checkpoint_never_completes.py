@@ -15,11 +15,11 @@ before the timeout does. Checkpointing may be off on purpose or by mistake.
 How it decides
 --------------
 - Never completes: at least `triggers` checkpoints were triggered, and none ended.
-- Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if unknown), and the job's log
+- Stuck: the last trigger is older than `overdue-ratio` times the timeout (10 minutes if unknown), and the job's log
   continues.
-- Overdue: the last trigger is older than `least`, and older than `usual` times the longest completed checkpoint
-  (or the interval if none completed). The log, or the series of snapshots from `flowdiag collect`, must continue
-  after it. The finding is critical if no record moves in the job.
+- Overdue: the last trigger is older than `min-age`, and older than `baseline-ratio` times the longest completed
+  checkpoint (or the interval if none completed). The log, or the series of snapshots from `flowdiag collect`, must
+  continue after it. The finding is critical if no record moves in the job.
 - Off: tasks ran for `hours-without` hours, and the JobManager's log contains no trigger.
 
 Checkpoints that were interrupted by a cancellation, a stop or the end of the job do not count.
@@ -60,19 +60,19 @@ class Limits(h.Limits):
         "checkpoints",
         "minimum number of unfinished checkpoints; up to two may be in progress when the input ends",
     )
-    stuck: float = h.limit(
+    overdue_ratio: float = h.limit(
         2.0,
         "ratio",
         "minimum age of the last trigger, as a multiple of the timeout; a checkpoint "
         "expires after one timeout",
     )
-    usual: float = h.limit(
+    baseline_ratio: float = h.limit(
         TIMES,
         "ratio",
         "minimum age of the last trigger as a multiple of the longest completed checkpoint; back pressure can "
         "double a duration",
     )
-    least: float = h.limit(
+    min_age: float = h.limit(
         LEAST_MS / 1000,
         "s",
         "minimum age of the last trigger; even checkpoints with large snapshots usually take less",
@@ -137,9 +137,9 @@ def _in_progress(job: h.Job, limits: Limits) -> h.FindingFields | None:
     found, timeout = pending(job), job.timeout_ms or h.DEFAULT_TIMEOUT_MS
     if found is None:
         return None
-    if found.age_ms > limits.stuck * timeout:
+    if found.age_ms > limits.overdue_ratio * timeout:
         return _stuck_fields(found, timeout, limits)
-    if found.age_ms >= (limit_ms := found.limit_ms(limits.usual, limits.least * 1000)):
+    if found.age_ms >= (limit_ms := found.limit_ms(limits.baseline_ratio, limits.min_age * 1000)):
         return _overdue(job, found, timeout, limit_ms)
     return None
 
@@ -151,7 +151,9 @@ def _stuck_fields(found: Pending, timeout_ms: float, limits: Limits) -> h.Findin
         "title": f"Checkpoint {last.id} has been in progress for {h.fmt.duration(age)}",
         "explain": h.text("CP106.not-expired", timeout=h.fmt.duration(timeout_ms)),
         "first_us": last.triggered_us,
-        "measurements": (h.measurement("in-progress", age, "ms", limits.stuck * timeout_ms),),
+        "measurements": (
+            h.measurement("checkpoint-age", age, "ms", limits.overdue_ratio * timeout_ms),
+        ),
         "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
     }
 
@@ -174,8 +176,8 @@ def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> 
         "first_us": last.triggered_us,
         "last_us": found.until_us,
         "measurements": (
-            h.measurement("in-progress", round(found.age_ms), "ms", limit_ms),
-            h.measurement("usual", found.reference_ms, "ms", over=basis),
+            h.measurement("checkpoint-age", round(found.age_ms), "ms", limit_ms),
+            h.measurement("baseline", found.reference_ms, "ms", over=basis),
         ),
         "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
         "actions": h.shared_remedies(job, "unacknowledged-threads"),

@@ -13,8 +13,8 @@ threshold.
 
 How it decides
 --------------
-The rule looks for the exception in failures of the job and of tasks. It lists how the last `before` checkpoints
-failed, including those that ended up to `together` after the exception. CP201 covers expired checkpoints, and
+The rule looks for the exception in failures of the job and of tasks. It lists how the last `listed` checkpoints
+failed, including those that ended up to `window` after the exception. CP201 covers expired checkpoints, and
 CP301 covers declined checkpoints. The finding blames no task, and ranks below the findings about the causes.
 
 What to do
@@ -37,8 +37,8 @@ from flowdiag.analyses.flink.failures.crises import classify_incident
 
 
 class Limits(h.Limits):
-    before: float = h.limit(5, "checkpoints", "number of failed checkpoints that the finding lists")
-    together: float = h.limit(
+    listed: float = h.limit(5, "checkpoints", "number of failed checkpoints that the finding lists")
+    window: float = h.limit(
         1000.0,
         "ms",
         "maximum time between the failures of a checkpoint and of the job; either may "
@@ -51,13 +51,13 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     exceeded = [c for c in job.crises if c.of_kind("checkpoint-failures")]
     if not exceeded:
         return
-    until = (exceeded[-1].last_us or 0) + limits.together * 1000
+    until = (exceeded[-1].last_us or 0) + limits.window * 1000
     before = [
         c
         for c in job.in_order
         if h.counts_as_failed(c, job) and c.ended_us is not None and c.ended_us <= until
     ]
-    words = Counter(str(c.status) for c in before[-int(limits.before) :])
+    words = Counter(str(c.status) for c in before[-int(limits.listed) :])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
     listed = _failures_text(exceeded[-1], listed)
     times = f" {len(exceeded)} times" if len(exceeded) > 1 else ""
@@ -69,7 +69,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         explain=h.text("CP304.consequence"),
         rank=h.Rank.CONSEQUENCE,
         option=h.option("tolerable", job.version),
-        measurements=(h.measurement("exceeded", len(exceeded), "times"),),
+        measurements=(h.measurement("failures", len(exceeded), "times"),),
         evidence=h.records_of(
             f.incident
             for crisis in reversed(exceeded)

@@ -20,7 +20,7 @@ of these conditions must hold:
 - The median of the last fifth is at least `factor` times the median of the first fifth, and larger by at least
   `floor-duration` or `floor-size`.
 - The rank correlation with time (Kendall's tau, on at most 200 checkpoints) is at least `tau`.
-- The last fifth is at least `still` times the middle, and the second half rises by at least `straight` times the
+- The last fifth is at least `recent-growth` times the middle, and the second half rises by at least `linearity` times the
   rise of the first half. State that fills up after a start and then levels off therefore does not count.
 
 A stretch of six hours to a day may only show the daily rise of the load. For such a stretch, `daily-factor`
@@ -58,12 +58,12 @@ class Limits(h.Limits):
         "correlation",
         "minimum rank correlation with time: four of five pairs of checkpoints rise",
     )
-    still: float = h.limit(
+    recent_growth: float = h.limit(
         1.15,
         "ratio",
         "minimum ratio of the last fifth to the middle fifth; growth that levels off stays below it",
     )
-    straight: float = h.limit(
+    linearity: float = h.limit(
         0.7,
         "ratio",
         "minimum ratio of the second half's rise to the first's; a line gives 1, a flattening curve at most 0.67",
@@ -91,8 +91,8 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         span_ms=limits.span,
         factor=limits.factor,
         daily_factor=limits.daily_factor,
-        still=limits.still,
-        straight=limits.straight,
+        still=limits.recent_growth,
+        straight=limits.linearity,
         tau=limits.tau,
     ):
         yield _finding(job, growth, limits)
@@ -124,9 +124,9 @@ def _finding(job: h.Job, growth: Growth, limits: Limits) -> h.Finding:
         measurements=(
             h.measurement(f"{what}-before", before, unit, over="first fifth"),
             h.measurement(f"{what}-now", after, unit, over="last fifth"),
-            h.measurement("growth", growth.factor, "correlation", limits.factor),
+            h.measurement("growth", growth.factor, "ratio", limits.factor),
             h.measurement("growth-per-hour", round(per_hour), f"{unit}/h"),
-            h.measurement("kendall-tau", growth.tau, "ratio", limits.tau),
+            h.measurement("kendall-tau", growth.tau, "correlation", limits.tau),
         ),
         actions=h.shared_remedies(job, "bound-state", "incremental"),
     )

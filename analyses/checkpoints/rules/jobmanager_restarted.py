@@ -79,7 +79,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         last_us=until,
         count=len(found),
         explain=f"{h.explanation('jobmanager-lost')} {_resumption(job, last, done)}",
-        measurements=(h.measurement("without-jobmanager", gap, "ms"),),
+        measurements=(h.measurement("downtime", gap, "ms"),),
         evidence=h.cite(records),
         actions=h.remedies("jobmanager-lost", job, "pause", "survive"),
     )

@@ -16,7 +16,7 @@ How it decides
 Any of these is enough:
 
 - The heartbeats of at least `taskmanagers` TaskManagers, and of at least `share` of all TaskManagers, time out
-  within `together`. A TaskManager that registers again under the same ID was never lost, which raises the
+  within `window`. A TaskManager that registers again under the same ID was never lost, which raises the
   confidence.
 - A checkpoint expires too late, by at least `overdue` and at least `overdue-share` of the timeout. The timer runs
   in the JobManager, so no other process can delay it.
@@ -55,7 +55,7 @@ class Limits(h.Limits):
         "share",
         "minimum share of all TaskManagers that time out; a stalled JobManager loses most of them",
     )
-    together: float = h.limit(
+    window: float = h.limit(
         10_000.0,
         "ms",
         "maximum time between the timeouts; heartbeats are checked once per heartbeat interval",
@@ -92,7 +92,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             job,
             taskmanagers=limits.taskmanagers,
             share=limits.share,
-            together_ms=limits.together,
+            together_ms=limits.window,
         ),
         overdue=stalls.overdue_expiries(job, overdue_ms=limits.overdue, share=limits.overdue_share),
         bursts=stalls.catch_up_bursts(job, intervals=limits.caught_up_gap, share=limits.caught_up),
@@ -100,7 +100,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
     if not found.count:
         return
-    votes = h.votes_for(stalls.signal_texts(job, found, limits.together), RULE.signals)
+    votes = h.votes_for(stalls.signal_texts(job, found, limits.window), RULE.signals)
     times = [time_us for _, time_us in found.records if time_us is not None]
     recovered = job.completed_after(max(times, default=0))
     state = h.State.RECOVERED if recovered else h.State.ONGOING

@@ -19,10 +19,10 @@ the first checkpoints after a start or a restore do not count.
 
 The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. The last two are enough if each took at
-least `long` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
+least `very-slow` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
 last slow checkpoints (up to twice `checkpoints`) therefore also count if they took at least `burst-share` of the
 time since the first of them began. A checkpoint in progress at the end of the input counts with its age, until
-CP106 reports it as overdue. The rule also reports durations that keep rising: each of the last `climb`
+CP106 reports it as overdue. The rule also reports durations that keep rising: each of the last `rising`
 checkpoints took longer than the previous checkpoint, and the last one reached `timeout-share` of the timeout. For
 rising durations, checkpoints right after a start count too.
 
@@ -85,13 +85,13 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
-    long: float = h.limit(
+    very_slow: float = h.limit(
         4,
         "ratio",
         "minimum duration, as a multiple of the limit, at which two slow checkpoints are enough; "
         "each lasts as long as several slow ones",
     )
-    climb: float = h.limit(
+    rising: float = h.limit(
         4,
         "checkpoints",
         "number of latest checkpoints, each slower than the one before; warm-up does not "
@@ -114,9 +114,9 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     limit_ms = _limit_ms(job, limits)
     timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True
     timed += _slow_so_far(job, timed, limit_ms)
-    end = (limits.checkpoints, limits.burst_share, limits.long)
+    end = (limits.checkpoints, limits.burst_share, limits.very_slow)
     if not slow_at_the_end(timed, limit_ms, *end):
-        climbing = rising_checkpoints(job, limits.climb, far)
+        climbing = rising_checkpoints(job, limits.rising, far)
         timed, at_the_end = climbing or timed, bool(climbing)
     slow = [c for c in timed if checkpoint_duration_ms(c) >= limit_ms]
     many = len(slow) >= max(limits.checkpoints, len(timed) * limits.slow_share)

@@ -14,18 +14,19 @@ How it decides
 --------------
 The rule uses the per-subtask details of checkpoints in which at least `subtasks` subtasks wrote state.
 
-A checkpoint implicates the storage if three conditions hold. The asynchronous part takes at least `async` on
+A checkpoint implicates the storage if three conditions hold. The asynchronous part takes at least `async-duration` on
 `subtask-share` of these subtasks and in the median. Its median share of their end-to-end time is at least `share`.
 The median throughput is at most `throughput`.
 
 A checkpoint implicates a TaskManager if at least two such subtasks run there and all of them are slow. The fastest of
-them must take at least `async`, and at least `times` as long as the slowest subtask on the other TaskManagers.
+them must take at least `async-duration`, and at least `host-ratio` as long as the slowest subtask on the other
+TaskManagers.
 
-The rule reports the problem if at least `checkpoints` checkpoints, and at least `agree` of those with details,
+The rule reports the problem if at least `checkpoints` checkpoints, and at least `agreement` of those with details,
 implicate the same storage or TaskManager. A storage that is slow only for some requests slows down other subtasks in
 each checkpoint. The rule then counts checkpoints in which any subtask with state writes slowly by these limits. At
 least `subtasks` different subtasks on several TaskManagers must be slow in turn, and none of them most of the time.
-Only checkpoints since one of the slow ones count for `agree`.
+Only checkpoints since one of the slow ones count for `agreement`.
 
 Without such details, interrupted uploads indicate slow storage. Hadoop's S3A file system logs them when a
 checkpoint expires. At least `checkpoints` uploads must be interrupted, and at least as many checkpoints must
@@ -67,7 +68,7 @@ from flowdiag.analyses.flink.tasks.pressure import median
 
 
 class Limits(h.Limits):
-    async_: float = h.limit(
+    async_duration: float = h.limit(
         5000.0, "ms", "minimum write time; healthy storage writes gigabytes in 5 s"
     )
     share: float = h.limit(
@@ -78,7 +79,7 @@ class Limits(h.Limits):
         "bytes/s",
         "maximum throughput of a slow write; healthy disks and object stores write a single stream much faster",
     )
-    times: float = h.limit(
+    host_ratio: float = h.limit(
         5.0,
         "ratio",
         "minimum ratio of write times between hosts; healthy hosts differ by at most a factor of two",
@@ -96,7 +97,7 @@ class Limits(h.Limits):
         "share",
         "minimum share of subtasks that write slowly; subtasks with little state are always fast",
     )
-    agree: float = h.limit(
+    agreement: float = h.limit(
         0.5,
         "share",
         "minimum share of checkpoints with details that must agree; a lower share is a temporary slowdown",
@@ -110,7 +111,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     found = ((n, rows) for n, rows in rows_with_state(job).items() if len(rows) >= limits.subtasks)
     detailed = dict(sorted(found))
     by_place = _slow_places(detailed, limits)
-    enough = max(limits.checkpoints, limits.agree * len(detailed))
+    enough = max(limits.checkpoints, limits.agreement * len(detailed))
     for manager, checkpoints in sorted(by_place.items(), key=lambda pair: pair[0] is not None):
         if len(checkpoints) >= enough:
             last = detailed[max(checkpoints)]
@@ -130,12 +131,12 @@ def _moving_writes_finding(
 ) -> h.Finding | None:
     """Report slow writes that move from subtask to subtask, over the longest period up to the end of the input."""
     slow = slow_rows(
-        detailed, async_ms=limits.async_, share=limits.share, throughput=limits.throughput
+        detailed, async_ms=limits.async_duration, share=limits.share, throughput=limits.throughput
     )
     for first in slow:
         recent = {number: rows for number, rows in detailed.items() if number >= first}
         found = {number: rows for number, rows in slow.items() if number >= first}
-        enough = len(found) >= max(limits.checkpoints, limits.agree * len(recent))
+        enough = len(found) >= max(limits.checkpoints, limits.agreement * len(recent))
         if enough and are_slow_in_turn(recent, found, limits.subtasks):
             written = median(written_ms(row) for rows in found.values() for row in rows)
             return _finding(job, None, found, written, len(recent), in_turn=True)
@@ -146,13 +147,15 @@ def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, 
     """Return the slow checkpoints by TaskManager. The key None has checkpoints that were slow on all TaskManagers."""
     by_place: defaultdict[str | None, dict[int, Rows]] = defaultdict(dict)  # None: everywhere
     for number, rows in detailed.items():
-        slow = [row for row in rows if written_ms(row) >= limits.async_]
+        slow = [row for row in rows if written_ms(row) >= limits.async_duration]
         if len(slow) >= limits.subtask_share * len(rows) and writes_slowly(
-            rows, async_ms=limits.async_, share=limits.share, throughput=limits.throughput
+            rows, async_ms=limits.async_duration, share=limits.share, throughput=limits.throughput
         ):
             by_place[None][number] = slow
         elif (
-            manager := slow_taskmanager_of(rows, async_ms=limits.async_, times=limits.times)
+            manager := slow_taskmanager_of(
+                rows, async_ms=limits.async_duration, times=limits.host_ratio
+            )
         ) is not None:
             by_place[manager][number] = [row for row in slow if row.taskmanager == manager]
     return by_place

@@ -15,7 +15,7 @@ How it decides
 From Flink 1.14 on, the line "Completed checkpoint" prints `finalizationTime` separately from the duration. A
 checkpoint is slow if this time is at least `finalization`, and at least `share` of the whole checkpoint or of the
 interval. The rule reports at least `checkpoints` slow checkpoints. The problem is ongoing if one of the last
-`at-the-end` completed checkpoints was slow.
+`recent` completed checkpoints was slow.
 
 What to do
 ----------
@@ -47,7 +47,7 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
-    at_the_end: float = h.limit(
+    recent: float = h.limit(
         3,
         "checkpoints",
         "number of latest checkpoints to check; if one of them is slow, the problem is ongoing",
@@ -65,7 +65,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         job,
         slow,
         among=timed,
-        ongoing=slow[-1] in timed[-int(limits.at_the_end) :],
+        ongoing=slow[-1] in timed[-int(limits.recent) :],
         title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} waited up to "
         f"{h.fmt.duration(longest)} for the JobManager to finalize them",
         explain=h.explanation("slow-metadata-writes"),

@@ -115,7 +115,7 @@ def _finding(
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
         explain=explain,
-        measurements=(h.measurement("repeated", len(group), "records", limits.repeats),),
+        measurements=(h.measurement("repetitions", len(group), "records", limits.repeats),),
         evidence=h.records_of([*ends, *reversed(group)]),
         ranked=True,
         actions=h.remedies("task-hangs", job, "interruptible", "kill-sooner", method=method),

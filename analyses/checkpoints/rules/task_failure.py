@@ -22,7 +22,7 @@ covers lost TaskManagers, CP303 covers memory, and CP312 covers storage that rej
 TaskManagers.
 
 The rule counts declines per subtask. It blames a subtask that reported a cause of its own, or that declined
-`repeated` checkpoints without a reason. It also blames each subtask with at least `alike` of the highest number of
+`repeated` checkpoints without a reason. It also blames each subtask with at least `similarity` of the highest number of
 declines. If only TaskManager logs report failed snapshots, one subtask must have `repeated` of them.
 
 The finding is critical if the job failed for good, or if it restarted three times without a completed
@@ -56,7 +56,7 @@ class Limits(h.Limits):
         "checkpoints",
         "minimum number of declines without a reason; a closing task may cause one decline",
     )
-    alike: float = h.limit(
+    similarity: float = h.limit(
         2 / 3,
         "share",
         "minimum number of declines as a share of the highest number; subtasks with similar "
@@ -98,7 +98,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 def _decline_findings(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield findings about failed snapshots for which checkpoints were declined."""
     series, failed = decliners.failed_checkpoints(job)
-    found = decliners.decliners_of(job, failed, repeated=limits.repeated, alike=limits.alike)
+    found = decliners.decliners_of(job, failed, repeated=limits.repeated, alike=limits.similarity)
     if found is None:
         return
     votes, number = h.votes_for(found.signals, RULE.signals), len(found.attempts)

@@ -28,10 +28,10 @@ log contains a fatal error, this exception ended it. The loss is a consequence i
 within the 3 s before. Without a fatal error, code in the process ended the JVM, for example by `System.exit`.
 
 `flowdiag startup` begins with the record in which the JobManager reports the loss while a job started or ran. It
-takes the reason from records of other logs within `near` of that record:
+takes the reason from records of other logs within `timeout-window` of that record:
 
 - If the container ended or connections broke, the process is gone.
-- If the TaskManager's own log shows the timeout `behind` or more after the JobManager, but within `notice`,
+- If the TaskManager's own log shows the timeout `timeout-delay` or more after the JobManager, but within `resume-window`,
   the process was paused.
 - If both sides notice the timeout at the same time, the network between them failed.
 - If logged metrics show that garbage collection took much of that minute, garbage collection is the reason.
@@ -80,15 +80,15 @@ from flowdiag.analyses.model.keys import Ref
 
 
 class Limits(h.Limits):
-    behind: float = h.limit(
+    timeout_delay: float = h.limit(
         5,
         "s",
         "minimum delay until a lost process logs its timeout; only a pause explains a longer delay",
     )
-    near: float = h.limit(
+    timeout_window: float = h.limit(
         60, "s", "maximum time from the loss to the timeout: 50 s by default, plus the next check"
     )
-    notice: float = h.limit(
+    resume_window: float = h.limit(
         600, "s", "maximum time until a paused process logs the timeout after it resumes"
     )
 

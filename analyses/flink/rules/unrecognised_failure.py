@@ -17,7 +17,7 @@ A text without any sign of a running job is a fragment. The rule reports every f
 critical if the text shows that it ended the job, and a warning otherwise.
 
 In the logs of a job, errors are often handled. The rule then reports a failure only if it was logged at ERROR or
-above, and the job or a task failed within `before` after it. It ignores the consequences of other failures, such
+above, and the job or a task failed within `window` after it. It ignores the consequences of other failures, such
 as canceled tasks, closed connections and stopped processes.
 
 If no rule finds anything, an exception at ERROR also counts if the input shows no completed checkpoint and no
@@ -59,7 +59,7 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 class Unrecognized(h.Limits):
     """Thresholds of CP314."""
 
-    before: float = h.limit(
+    window: float = h.limit(
         60,
         "s",
         "maximum time from the logged failure to the failure of the job or task; heartbeats "
@@ -79,7 +79,7 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognized) -> h.Iterator[h.
     jobs = h.jobs_of(facts)
     handled = u.handled_spans(facts)
     for job in jobs:
-        found = u.failures_of(job, limits.before)
+        found = u.failures_of(job, limits.window)
         for group in u.groups_of(found, job.incidents, handled)[:GROUPS]:
             yield _finding(job, group)
     if not any(u.shows_work(job) for job in jobs):

@@ -33,9 +33,9 @@ def measurements_of(
         return
     tasks = f"{len(worst.tasks)} subtasks on {worst.taskmanager}"
     yield h.measurement("required-buffers", worst.required, "segments", worst.segments, over=tasks)
-    yield h.measurement("enough-for-any-placement", worst.any_placement, "segments")
+    yield h.measurement("worst-case-buffers", worst.any_placement, "segments")
     yield h.measurement("desired-buffers", worst.desired, "segments")
     if worst.tasks:
         most = max(worst.tasks, key=lambda need: need.required)
         subtask = f"{most.task} ({most.subtask_index + 1})"
-        yield h.measurement("most-by-one-subtask", most.required, "segments", over=subtask)
+        yield h.measurement("largest-subtask", most.required, "segments", over=subtask)

@@ -16,9 +16,9 @@ It splits the log into four quarters. The minimum usage in a quarter is the memo
 collection. A growing minimum therefore shows a trend, but a high peak does not.
 
 The rule reports a process if the minimum never falls and grows by at least `growth` of the heap. It also reports a
-process if at least `full` of the heap remains in use after collections. If the log shows no full collections, the
-rule needs at least `samples` samples. If full collections take at least `stalls` of the time in the log, the cause is garbage
-collection. The rule recognizes the process by the name or folder of its GC log.
+process if at least `heap-usage` of the heap remains in use after collections. If the log shows no full collections, the
+rule needs at least `samples` samples. If full collections take at least `stalls` of the time in the log, the cause is
+garbage collection. The rule recognizes the process by the name or folder of its GC log.
 
 What to do
 ----------
@@ -42,7 +42,7 @@ from flowdiag.analyses.memory.facts import share_in_full_collections
 
 
 class Limits(h.Limits):
-    full: float = h.limit(
+    heap_usage: float = h.limit(
         0.85,
         "share",
         "minimum share of the heap in use after collections; above it, the JVM collects almost all the time",
@@ -69,7 +69,7 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
         left = (usage.left_after_full or usage.floors[-1]) / usage.heap_max
         growth = (usage.floors[-1] - usage.floors[0]) / usage.heap_max
         rising = all(a <= b for a, b in pairwise(usage.floors)) and growth >= limits.growth
-        if rising or left >= limits.full:
+        if rising or left >= limits.heap_usage:
             yield _finding(facts, process, usage, usage.heap_max, left, limits)
 
 
@@ -87,7 +87,7 @@ def _finding(
     left: float,
     limits: Limits,
 ) -> h.Finding:
-    full = left >= limits.full
+    full = left >= limits.heap_usage
     first, last, most = map(h.fmt.size, (usage.floors[0], usage.floors[-1], maximum))
     share = share_in_full_collections(facts, process)
     stalled = (
@@ -115,7 +115,7 @@ def _finding(
         last_us=usage.last_us,
         explain="The job needs the memory that remains in use after a collection.",
         measurements=(
-            h.measurement("heap-left", round(left, 3), "share", limits.full),
+            h.measurement("heap-left", round(left, 3), "share", limits.heap_usage),
             h.measurement("heap-maximum", maximum, "bytes"),
             h.measurement("longest-pause", usage.longest_pause_ms or None, "ms"),
             h.measurement(

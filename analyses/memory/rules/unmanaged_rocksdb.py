@@ -14,7 +14,8 @@ the container is killed.
 How it decides
 --------------
 The rule takes the state backend from REST responses, the log or the configuration. It derives the size of managed
-memory from the options, or takes it from the process's log. Less managed memory than `least` per slot counts as none.
+memory from the options, or takes it from the process's log. Less managed memory than `min-memory` per slot counts as
+none.
 
 What to do
 ----------
@@ -42,7 +43,7 @@ DEFAULT_SHARE = 0.4
 
 
 class Limits(h.Limits):
-    least: float = h.limit(
+    min_memory: float = h.limit(
         64,
         "MiB",
         "managed memory per slot below which the rule reports; write buffers alone need this much",
@@ -60,7 +61,9 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
         memory = current_pools(process)
         managed = memory.managed if memory is not None else None
         slots = _slots(process)
-        if off or (managed is not None and managed < limits.least * h.model.MIB * (slots or 1)):
+        if off or (
+            managed is not None and managed < limits.min_memory * h.model.MIB * (slots or 1)
+        ):
             found = _finding(process, managed, slots, off=off)
             # Only a finding about the job can join the incident about its slow operators.
             yield replace(found, job=facts.jobs[0].key) if len(facts.jobs) == 1 else found

@@ -446,9 +446,9 @@ def lag_measurements(
         measurement("lag", round(trend.last), "records", over=f"of {trend.of}, {at}"),
         measurement("lag-at-start", round(trend.first), "records"),
         measurement("lag-growth", round(trend.per_s, 1), "records/s"),
-        measurement("read", None if trend.rate is None else round(trend.rate, 1), "records/s"),
+        measurement("read-rate", None if trend.rate is None else round(trend.rate, 1), "records/s"),
         measurement(
-            "behind",
+            "delay",
             None if behind is None else round(behind * 1000),
             "ms",
             behind_s * 1000,

@@ -17,11 +17,11 @@ back pressure. The times come from metrics (1.13 and later) or from the share of
 (1.10 and later). The value of a task is the highest value of its subtasks. Before Flink 1.10, metrics only contain
 buffer usage, and this rule reports nothing.
 
-If no task downstream is slow, the back pressure must last for `lasted` and appear in at least `samples` samples.
-Back pressure that has ended must also have begun more than `near-start` before or after any start, and must appear
-in more than `isolated` of the metric windows.
+If no task downstream is slow, the back pressure must last for `duration` and appear in at least `samples` samples.
+Back pressure that has ended must also have begun more than `warm-up` before or after any start, and must appear
+in more than `burst-share` of the metric windows.
 
-The rule does not report a job as healthy if fewer than `known` of its subtasks have metrics, or if no subtask has
+The rule does not report a job as healthy if fewer than `coverage` of its subtasks have metrics, or if no subtask has
 `samples` samples. The report then lists as suspects the tasks that are busy while others wait.
 
 What to do
@@ -44,17 +44,17 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    lasted: float = h.limit(60, "s", "minimum duration; bursts and warm-up are shorter")
-    known: float = h.limit(
+    duration: float = h.limit(60, "s", "minimum duration; bursts and warm-up are shorter")
+    coverage: float = h.limit(
         KNOWN_SIBLINGS,
         "share",
         "minimum share of subtasks with metrics; subtasks without metrics may hide the cause",
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
-    near_start: float = h.limit(
+    warm_up: float = h.limit(
         120, "s", "minimum time since a start; sources first read their backlog at full speed"
     )
-    isolated: float = h.limit(
+    burst_share: float = h.limit(
         0.01, "share", "maximum share of metric windows with back pressure that counts as a burst"
     )
 
@@ -67,7 +67,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
             note = "The findings above name the slow task."
             yield _finding(job, waiting, first.first_us, first.last_us, first.state, note)
         return
-    if missing := gaps.missing_metrics(job, limits.known):
+    if missing := gaps.missing_metrics(job, limits.coverage):
         yield missing
         return
     windows = h.pressed_windows(job)
@@ -85,7 +85,7 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
     samples = list(chain.from_iterable(h.samples_in(job, windows).values()))
     first, last = h.time_span(samples)
     ordered, ongoing = h.has_task_order(job), windows[-1] == job.windows[-1]
-    if first is None or last is None or (ordered and last - first < limits.lasted * 1e6):
+    if first is None or last is None or (ordered and last - first < limits.duration * 1e6):
         return
     few = max(s.samples for s in samples) * len(windows) < limits.samples
     if not ongoing and (few or _is_burst(job, windows, first, limits)):
@@ -108,8 +108,8 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
 
 def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Limits) -> bool:
     """Return whether the back pressure has ended and was rare or began near a start."""
-    near = any(abs(first_us - start) <= limits.near_start * 1e6 for start in job.starts_us)
-    return near or len(windows) <= limits.isolated * len(job.windows)
+    near = any(abs(first_us - start) <= limits.warm_up * 1e6 for start in job.starts_us)
+    return near or len(windows) <= limits.burst_share * len(job.windows)
 
 
 def _finding(

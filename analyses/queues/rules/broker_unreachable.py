@@ -12,7 +12,7 @@ until `delivery.timeout.ms` has passed. Then the job fails.
 How it decides
 --------------
 Kafka's clients log each failed connection attempt, about once per second. The rule requires such log records over
-at least `lasting`, at most `pause` apart. It reports a shorter outage of at least `brief` as info. An outage
+at least `outage`, at most `pause` apart. It reports a shorter outage of at least `short-outage` as info. An outage
 has ended if the log of the job continues for longer than `pause` after the last record. If the inputs include the
 broker's log, it shows whether the broker was stopped at that time.
 
@@ -38,10 +38,10 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    lasting: float = h.limit(
+    outage: float = h.limit(
         10, "s", "minimum duration of an outage; a leader handover takes a broker only seconds"
     )
-    brief: float = h.limit(
+    short_outage: float = h.limit(
         3, "s", "minimum duration of any reported outage; single attempts may fail"
     )
     pause: float = h.limit(
@@ -57,7 +57,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             records[incident.text.get("address", "")].append(incident)
     for address, each in sorted(records.items()):
         for outage in h.spells_of_records(each, limits.pause):
-            if h.outage_s(outage) >= limits.brief:
+            if h.outage_s(outage) >= limits.short_outage:
                 yield _finding(job, address, outage, limits)
 
 
@@ -79,7 +79,7 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
         + (": the broker advertises this address" if cause != "kafka-timeout" else ""),
         why=f"{h.fmt.plural(count, 'failed connection attempt')}"
         f" in {h.fmt.duration(lasted * 1000)}, by {h.fmt.listed(clients, ' and ') or 'clients'}",
-        severity=h.Severity.WARNING if lasted >= limits.lasting else h.Severity.INFO,
+        severity=h.Severity.WARNING if lasted >= limits.outage else h.Severity.INFO,
         state=h.state_at_end(job, last_us, limits.pause),
         cause=cause,
         rank=h.Rank.ROOT_CAUSE,
@@ -87,7 +87,7 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
         last_us=last_us,
         count=len(outage),
         measurements=(
-            h.measurement("unreachable", round(lasted * 1000), "ms", limits.lasting * 1000),
+            h.measurement("outage", round(lasted * 1000), "ms", limits.outage * 1000),
             h.measurement("attempts", count, "records"),
         ),
         evidence=(

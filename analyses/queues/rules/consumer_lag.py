@@ -12,20 +12,20 @@ the job has not read them.
 
 How it decides
 --------------
-flowdiag adds up `pendingRecords` over the subtasks of each source (Flink 1.14 and later). Without this metric, it
-uses the lag in the output of `kafka-consumer-groups --describe`, of a lag exporter, or of Burrow. Over the whole
-input, the lag must grow by at least 3% of the records read. The job's delay must be at least `behind`. If a task
-downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
-for at least `busy`, the source and the operators chained to it are the culprit. If its subtasks are busy for less
-than `idle` and no task downstream waits, the source waits for Kafka, and Kafka is the culprit. If Kafka's client
-reports a throttle time, a quota on the brokers is the cause. If each fetch returns at most 64 KiB while at least 20
-times as many records wait, the limits of the fetches are too small. An open transaction hides records from the client if the
-lag of its group grows while the client reports almost no waiting records, and its last fetches took 450 to 550 ms.
-A fetch without records takes `fetch.max.wait.ms`, which is 500 ms by default.
+flowdiag adds up `pendingRecords` over the subtasks of each source (Flink 1.14 and later). Without this metric, it uses
+the lag in the output of `kafka-consumer-groups --describe`, of a lag exporter, or of Burrow. Over the whole input, the
+lag must grow by at least 3% of the records read. The job's delay must be at least `delay`. If a task downstream is the
+root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy for at least `busy`, the
+source and the operators chained to it are the culprit. If its subtasks are busy for less than `idle` and no task
+downstream waits, the source waits for Kafka, and Kafka is the culprit. If Kafka's client reports a throttle time, a
+quota on the brokers is the cause. If each fetch returns at most 64 KiB while at least 20 times as many records wait,
+the limits of the fetches are too small. An open transaction hides records from the client if the lag of its group grows
+while the client reports almost no waiting records, and its last fetches took 450 to 550 ms. A fetch without records
+takes `fetch.max.wait.ms`, which is 500 ms by default.
 
 A single output of `kafka-consumer-groups` is enough if it contradicts the client. The source has read nothing for
-at least `silent`, and for twice as long as in any earlier pause. A checkpoint has completed since, so the offsets of
-the group are current. The waiting records take at least `behind` to read at the usual rate, while the client reports
+at least `silence`, and for twice as long as in any earlier pause. A checkpoint has completed since, so the offsets of
+the group are current. The waiting records take at least `delay` to read at the usual rate, while the client reports
 almost none and its fetches are empty.
 
 A lag that grew in the same way and was read before the end of the input is recovered. This requires
@@ -53,7 +53,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    behind: float = h.limit(
+    delay: float = h.limit(
         10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
     )
     busy: float = h.limit(
@@ -64,7 +64,7 @@ class Limits(h.Limits):
     idle: float = h.limit(
         0.5, "share", "maximum share of time that a source is busy while it waits for Kafka"
     )
-    silent: float = h.limit(
+    silence: float = h.limit(
         60,
         "s",
         "minimum time without a record; producers that commit with checkpoints cause shorter gaps",
@@ -85,15 +85,15 @@ _IDLE = (
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     trend = h.job_trend(job)
-    if trend is None or not h.is_falling_behind(trend, limits.behind):
-        rise = h.past_rise(job, limits.behind)
-        hidden = h.hidden_records(job, limits.behind, limits.silent)
+    if trend is None or not h.is_falling_behind(trend, limits.delay):
+        rise = h.past_rise(job, limits.delay)
+        hidden = h.hidden_records(job, limits.delay, limits.silence)
         if hidden is not None:
             yield _hidden_records(job, hidden)
         elif trend is not None and rise is not None:
             yield _past_lag(job, trend, rise, limits)
         return
-    if h.uneven_sources(job, limits.behind, limits.busy):
+    if h.uneven_sources(job, limits.delay, limits.busy):
         return  # reported with the partition, or with the idle subtasks
     downstream = bool(h.serious_spells(job) or h.has_back_pressured_sources(job))
     source = _source(job, trend)
@@ -132,7 +132,7 @@ def _past_lag(job: h.JobQueues, trend: h.Trend, rise: h.Trend, limits: Limits) -
         confidence=h.Confidence.HIGH,
         first_us=rise.first_us,
         last_us=rise.last_us,
-        measurements=h.lag_measurements(rise, limits.behind, "at the peak"),
+        measurements=h.lag_measurements(rise, limits.delay, "at the peak"),
         evidence=rise.evidence,
         explain=_PAST,
     )
@@ -153,7 +153,7 @@ def _fields(
         "confidence": h.Confidence.HIGH if exact else h.Confidence.MEDIUM,
         "first_us": trend.first_us,
         "last_us": trend.last_us,
-        "measurements": h.lag_measurements(trend, limits.behind),
+        "measurements": h.lag_measurements(trend, limits.delay),
         "evidence": trend.evidence,
         "explain": _BEHIND,
     }
@@ -226,7 +226,7 @@ def _hidden_records(job: h.JobQueues, hidden: h.HiddenRecords) -> h.Finding:
         "last_us": hidden.until_us,
         "measurements": (
             h.measurement("lag", hidden.records, "records", over="of the consumer group"),
-            h.measurement("read", 0, "records/s"),
+            h.measurement("read-rate", 0, "records/s"),
         ),
         "evidence": (
             *h.cite((lag.ref, lag.row.time_us) for lag in hidden.lags),

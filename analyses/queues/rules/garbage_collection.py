@@ -11,8 +11,8 @@ Tasks pause during garbage collection, so every subtask on this TaskManager is s
 How it decides
 --------------
 flowdiag divides the increase of the collection time by the time between samples. The share must be at least
-`share`, over at least `seconds` and `samples` samples. The finding is a warning if tasks wait, if the share is at
-least `heavy`, or if on average at least `full` of the heap is in use. Otherwise, it is a note.
+`share`, over at least `duration` and `samples` samples. The finding is a warning if tasks wait, if the share is at
+least `warning-share`, or if on average at least `heap-usage` of the heap is in use. Otherwise, it is a note.
 
 What to do
 ----------
@@ -33,18 +33,18 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.2, "share", "minimum share of time in garbage collection; a few percent are normal"
     )
-    heavy: float = h.limit(
+    warning_share: float = h.limit(
         0.4,
         "share",
         "minimum share of time in garbage collection for a warning although no task waits",
     )
-    full: float = h.limit(
+    heap_usage: float = h.limit(
         0.85, "share", "minimum share of the heap in use; above it, collections free little memory"
     )
     samples: float = h.limit(
         2, "samples", "minimum number of samples; a single sample shows no increase"
     )
-    seconds: float = h.limit(
+    duration: float = h.limit(
         20, "s", "minimum period; a single collection can fill a shorter period"
     )
 
@@ -57,12 +57,12 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             continue
         samples = sum(report.samples for report in reports)
         seconds = sum(report.span_ms or 0.0 for report in reports) / 1000
-        if samples < limits.samples or seconds < limits.seconds:
+        if samples < limits.samples or seconds < limits.duration:
             continue
         place, percent = h.place_of(job, name), h.fmt.percent(share)
         used = _heap_used(reports)
-        full = used is not None and used >= limits.full
-        serious = share >= limits.heavy or full or h.tasks_wait(job)
+        full = used is not None and used >= limits.heap_usage
+        serious = share >= limits.warning_share or full or h.tasks_wait(job)
         heap = f", and its heap is {h.fmt.percent(used)} full" if used is not None and full else ""
         yield h.taskmanager_finding(
             job,

@@ -13,12 +13,12 @@ How it decides
 --------------
 The rule needs the heap state backend, and at least `checkpoints` completed checkpoints since the last start or
 restore. Their sizes must grow at least `factor`-fold, with a rank correlation with time (Kendall's tau) of at
-least `tau`. The growth in the second half must be at least `straight` of that in the first half. State that fills
+least `tau`. The growth in the second half must be at least `linearity` of that in the first half. State that fills
 up after a start and levels off does not count.
 
 The rule divides the free heap by the growth. The free heap of a TaskManager is its maximum heap minus the lowest
 usage in its last minute. Objects on the heap are larger than in serialized form, so the heap may be full even
-earlier. The rule never predicts further ahead than `ahead` times the length of the input.
+earlier. The rule never predicts further ahead than `horizon` times the length of the input.
 
 What to do
 ----------
@@ -46,13 +46,13 @@ class Limits(h.Limits):
     tau: float = h.limit(
         0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
-    straight: float = h.limit(
+    linearity: float = h.limit(
         0.7,
         "ratio",
         "minimum ratio of the second half's growth to the first's; linear growth gives "
         "1, and a fixed set of keys soon gives less",
     )
-    ahead: float = h.limit(
+    horizon: float = h.limit(
         10, "ratio", "maximum forecast as a multiple of the measured time; no trend lasts forever"
     )
 
@@ -64,9 +64,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         checkpoints=limits.checkpoints,
         factor=limits.factor,
         tau=limits.tau,
-        straight=limits.straight,
+        straight=limits.linearity,
     )
-    if growth is not None and growth.left_s <= limits.ahead * growth.duration_s:
+    if growth is not None and growth.left_s <= limits.horizon * growth.duration_s:
         yield _finding(job, growth, limits)
 
 
@@ -95,9 +95,12 @@ def _finding(job: h.JobQueues, growth: HeapGrowth, limits: Limits) -> h.Finding:
             h.measurement("growth", round(per_hour), "bytes/h", over=f"of {count} checkpoints"),
             h.measurement("free-heap", round(growth.free), "bytes", over="of its TaskManagers"),
             h.measurement(
-                "full-within", round(growth.left_s), "s", round(limits.ahead * growth.duration_s)
+                "time-until-full",
+                round(growth.left_s),
+                "s",
+                round(limits.horizon * growth.duration_s),
             ),
-            h.measurement("full-by", h.fmt.moment((last.ended_us or 0) + growth.left_s * 1e6)),
+            h.measurement("full-at", h.fmt.moment((last.ended_us or 0) + growth.left_s * 1e6)),
         ),
         evidence=h.cite((c.end_ref, c.ended_us) for c in (first, last)),
         actions=h.remedies("state-fills-heap", job.job),

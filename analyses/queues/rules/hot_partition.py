@@ -12,7 +12,7 @@ partition.
 How it decides
 --------------
 At the end of the input, the subtask has at least `share` of the `pendingRecords` of its source, and at least
-`ratio` times the mean of its siblings. Its delay is at least `behind`, and its lag grows. The subtask also emits
+`ratio` times the mean of its siblings. Its delay is at least `delay`, and its lag grows. The subtask also emits
 at least `records` times as many records as its siblings on average. A subtask that emits about as many records as
 its siblings is slow, not hot. A subtask that waits for downstream tasks is neither. In the output of
 `kafka-consumer-groups`, the rule looks for the partition with the same share of the lag.
@@ -40,7 +40,7 @@ class Limits(h.Limits):
     )
     ratio: float = h.limit(3, "ratio", "minimum lag as a multiple of the siblings' mean")
     records: float = h.limit(1.5, "ratio", "minimum output as a multiple of the siblings' mean")
-    behind: float = h.limit(
+    delay: float = h.limit(
         10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
     )
 
@@ -49,7 +49,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per source, or one about a partition if only a consumer group is known."""
     found = False
     for task in sorted(job.topology.sources):
-        hot = h.hot_subtask(job, task, limits.share, limits.ratio, limits.records, limits.behind)
+        hot = h.hot_subtask(job, task, limits.share, limits.ratio, limits.records, limits.delay)
         if hot is None:
             continue
         key, trend, share = hot
@@ -60,7 +60,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     if found or name is None or job.samples:
         return
     alone = h.group_trend(job, name)
-    if alone is not None and h.is_falling_behind(alone, limits.behind):
+    if alone is not None and h.is_falling_behind(alone, limits.delay):
         yield _finding(job, name, alone, None, limits, None)
 
 
@@ -83,7 +83,7 @@ def _finding(
         "rank": h.Rank.ROOT_CAUSE,
         "first_us": trend.first_us,
         "last_us": trend.last_us,
-        "measurements": h.lag_measurements(trend, limits.behind),
+        "measurements": h.lag_measurements(trend, limits.delay),
         "evidence": trend.evidence,
         "actions": h.remedies("hot-partition", job.job),
     }

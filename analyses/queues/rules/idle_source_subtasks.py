@@ -13,7 +13,7 @@ How it decides
 --------------
 Some subtasks of the source emit no record throughout the input, and have no `pendingRecords`. All others are busy
 for at least `busy` of the time, or the source reports no busy times. The lag of the source grows, and its delay is
-at least `behind`. If tasks downstream limit the job, more partitions do not help, and the rule reports nothing. It
+at least `delay`. If tasks downstream limit the job, more partitions do not help, and the rule reports nothing. It
 also reports nothing if the job keeps up, because idle subtasks alone are harmless.
 
 What to do
@@ -37,7 +37,7 @@ class Limits(h.Limits):
         "share",
         "minimum share of time that the source is busy; a source this busy cannot read faster",
     )
-    behind: float = h.limit(
+    delay: float = h.limit(
         10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
     )
 
@@ -50,7 +50,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         idle = h.silent_subtasks(job, task)
         loads = h.active_loads(job, task)
         trend = h.job_trend(job)
-        if trend is None or not h.is_falling_behind(trend, limits.behind):
+        if trend is None or not h.is_falling_behind(trend, limits.delay):
             continue
         if not h.lacks_partitions(job, task, limits.busy):
             continue
@@ -68,7 +68,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             last_us=trend.last_us,
             measurements=(
                 h.measurement("idle-subtasks", len(idle), "subtasks", over=f"of {size}"),
-                *h.lag_measurements(trend, limits.behind),
+                *h.lag_measurements(trend, limits.delay),
             ),
             evidence=(
                 *trend.evidence,

@@ -21,10 +21,10 @@ of sources, with the time of the sample. Without `currentOutputWatermark`, it us
 watermark is in the future if it is at least `ahead` ahead of that time.
 If it differs from the clock by a factor of 1,000, a million or a thousandth, its unit is wrong.
 
-Local times that are read as UTC shift the watermarks by a multiple of an hour. From three hours on, half hours
-count, too, and from five hours on, quarters of an hour. In all subtasks, the watermarks are late by at most `delay` in addition to the shift. The
-difference from the clock varies by at most `steady` over `lasted`. If a source reads old records, the difference
-shrinks instead.
+Local times that are read as UTC shift the watermarks by a multiple of an hour. From three hours on, the shift may be a
+multiple of half an hour, and from five hours on, of a quarter of an hour. In all subtasks, the watermarks are late by
+at most `delay` in addition to the shift. The difference from the clock varies by at most `steady` over `duration`. If a
+source reads old records, the difference shrinks instead.
 
 Without such a watermark, the operator must drop at least `share` of its records, and at least `records` records.
 
@@ -65,7 +65,7 @@ class Limits(h.Limits):
     steady: float = h.limit(
         30, "s", "maximum variation of the time zone shift; metrics are up to 10 s old"
     )
-    lasted: float = h.limit(
+    duration: float = h.limit(
         20, "s", "minimum time with metrics, so that the metrics are refreshed at least twice"
     )
     share: float = h.limit(
@@ -107,7 +107,7 @@ def _about_source(job: h.JobQueues, task: str, limits: Limits) -> h.Finding | No
         task,
         delay_ms=limits.delay * 1000,
         steady_ms=limits.steady * 1000,
-        duration_ms=limits.lasted * 1000,
+        duration_ms=limits.duration * 1000,
     )
     return None if shifted is None else _shifted_times_finding(job, task, shifted)
 
@@ -182,7 +182,7 @@ def _shifted_times_finding(job: h.JobQueues, task: str, shifted: e.ShiftedTimes)
         rank=h.Rank.BOTTLENECK,
         first_us=shifted.since_us,
         last_us=shifted.until_us,
-        measurements=(h.measurement("watermark-behind", round(shifted.shift_ms), "ms"),),
+        measurements=(h.measurement("watermark-lag", round(shifted.shift_ms), "ms"),),
         evidence=h.cite((h.mark_evidence(mark, shifted.until_us), None) for mark in shifted.marks),
         actions=h.remedies("wrong-event-time", job.job, "zone"),
     )

@@ -14,9 +14,9 @@ the heap is full.
 How it decides
 --------------
 The rule compares the last checkpoint before a change of the task with the first one after it. Each subtask must have
-the same size, within `even`. For a union list, this size is the former size of all subtasks together. For broadcast
-state, it is the former size of one subtask, and the parallelism has risen. The whole state must grow by at least
-`floor`. Sizes of subtasks are in REST responses, in the job's archive and in DEBUG logs.
+the same size, within `size-difference`. For a union list, this size is the former size of all subtasks together. For
+broadcast state, it is the former size of one subtask, and the parallelism has risen. The whole state must grow by at
+least `min-growth`. Sizes of subtasks are in REST responses, in the job's archive and in DEBUG logs.
 
 What to do
 ----------
@@ -40,10 +40,10 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    even: float = h.limit(
+    size_difference: float = h.limit(
         0.05, "share", "maximum size difference between subtasks; copies differ only in metadata"
     )
-    floor: float = h.limit(
+    min_growth: float = h.limit(
         8_388_608.0, "bytes", "minimum growth of the state; smaller lists restore in seconds"
     )
 
@@ -74,14 +74,16 @@ def _multiplied(job: h.JobQueues, limits: Limits) -> h.Iterator[MultipliedState]
             tasks[row.task][row.checkpoint].append(row)
     for task, checkpoints in tasks.items():
         for (_, before), (_, after) in pairwise(sorted(checkpoints.items())):
-            if _total(after) - _total(before) < limits.floor or not _is_even(after, limits.even):
+            if _total(after) - _total(before) < limits.min_growth or not _is_even(
+                after, limits.size_difference
+            ):
                 continue
             each = _total(after) / len(after)
-            is_union = len(before) > 1 and _is_close(each, _total(before), limits.even)
+            is_union = len(before) > 1 and _is_close(each, _total(before), limits.size_difference)
             is_broadcast = (
                 len(after) > len(before)
-                and _is_even(before, limits.even)
-                and _is_close(each, _total(before) / len(before), limits.even)
+                and _is_even(before, limits.size_difference)
+                and _is_close(each, _total(before) / len(before), limits.size_difference)
             )
             if is_union or is_broadcast:
                 yield MultipliedState(task, before, after, is_union)
@@ -123,7 +125,7 @@ def _finding(job: h.JobQueues, one: MultipliedState, limits: Limits) -> h.Findin
         measurements=(
             h.measurement("state-before", before, "bytes", over=f"{len(one.before)} subtasks"),
             h.measurement("state-after", after, "bytes", over=f"{len(one.after)} subtasks"),
-            h.measurement("growth", after - before, "bytes", limits.floor),
+            h.measurement("growth", after - before, "bytes", limits.min_growth),
         ),
         evidence=h.cite((row.cited, None) for row in rows.values()),
         actions=h.remedies("multiplied-state", job.job, "own" if one.is_union else "smaller"),

@@ -10,12 +10,11 @@ Neither the sender nor the receivers are slow, so a higher parallelism or cheape
 
 How it decides
 --------------
-The rule follows the Flink project's table for locating back pressure. It requires Flink 1.9 or later,
-because the pool usage metrics of these versions only count buffers in use. A sender must wait, with at least
-`full` of its output buffers in use. All receivers must use less than `empty` of their exclusive and floating
-buffers, be busy for less than `busy` of the time, and have remote channels. The rule evaluates only periods with
-back pressure, with at least `samples` samples. It reports nothing if a slow task or a late barrier explains why
-tasks wait.
+The rule follows the Flink project's table for locating back pressure. It requires Flink 1.9 or later, because the pool
+usage metrics of these versions only count buffers in use. A sender must wait, with at least `output-usage` of its
+output buffers in use. All receivers must use less than `input-usage` of their exclusive and floating buffers, be busy
+for less than `busy` of the time, and have remote channels. The rule evaluates only periods with back pressure, with at
+least `samples` samples. It reports nothing if a slow task or a late barrier explains why tasks wait.
 
 What to do
 ----------
@@ -35,10 +34,10 @@ from flowdiag.analyses.queues.detect.pools import full_senders, is_free, pool_us
 
 
 class Limits(h.Limits):
-    full: float = h.limit(
+    output_usage: float = h.limit(
         FULL, "share", "minimum share of output buffers in use; half of them is normal"
     )
-    empty: float = h.limit(
+    input_usage: float = h.limit(
         0.3, "share", "maximum share of the receiver's input buffers in use; half of them is normal"
     )
     busy: float = h.limit(
@@ -56,7 +55,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         return
     if h.serious_spells(job) or h.awaits_barrier(job, windows):
         return  # a slow task or a late barrier explains why tasks upstream wait
-    free = {"empty": limits.empty, "busy": limits.busy, "samples": limits.samples}
+    free = {"empty": limits.input_usage, "busy": limits.busy, "samples": limits.samples}
     grouped = h.by_task(h.loads_in(job, windows))
     for receiver in job.topology.tasks:
         receivers = grouped.get(receiver, [])
@@ -66,7 +65,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             continue
         fullest = max(pool_usage(job, load, windows, "in_pool")[0] for load in receivers)
         for sender in job.topology.upstream[receiver]:
-            senders = full_senders(job, grouped.get(sender, ()), windows, limits.full)
+            senders = full_senders(job, grouped.get(sender, ()), windows, limits.output_usage)
             if senders and len(job.topology.direct_successors(sender)) == 1:
                 yield _finding(job, senders, receivers, windows, fullest)
 

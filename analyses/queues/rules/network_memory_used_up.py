@@ -14,12 +14,12 @@ How it decides
 There are two signs. Each requires at least `samples` samples.
 
 Too many buffers requested: the mean of `RequestedMemoryUsage` is above `requested` (1.15 and later; Flink also
-warns about it). The finding is a warning if a task waits for more than `waits` of the whole input or of at least
+warns about it). The finding is a warning if a task waits for more than `wait-share` of the whole input or of at least
 one minute, and no slow task explains the wait. Individual minutes count because the mean of a long input hides bursts.
 The confidence is low unless a task waits in at least `minutes` minutes. Without such a wait the finding is a note,
 because the job may not need all these buffers.
 
-No free buffers: on average, at most `hardly` of the memory segments are available, and sometimes none. The finding
+No free buffers: on average, at most `free-share` of the memory segments are available, and sometimes none. The finding
 is a warning unless a slow task explains why all buffers are in use.
 
 What to do
@@ -40,7 +40,7 @@ from flowdiag.analyses.queues.detect.segments import Shortage, minutes_of_waitin
 
 class Limits(h.Limits):
     requested: float = h.limit(1.0, "share", "share of requested buffers above which Flink warns")
-    waits: float = h.limit(
+    wait_share: float = h.limit(
         0.1, "share", "maximum share of time that tasks wait; the Web UI highlights higher shares"
     )
     minutes: float = h.limit(
@@ -49,7 +49,7 @@ class Limits(h.Limits):
         "minimum number of minutes with a wait for medium confidence; a single minute may be "
         "a coincidence",
     )
-    hardly: float = h.limit(
+    free_share: float = h.limit(
         0.05, "share", "maximum share of free segments; a burst needs more segments"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
@@ -59,7 +59,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     short = [
         shortage_of(
-            name, reports, most=limits.requested, hardly=limits.hardly, samples=limits.samples
+            name, reports, most=limits.requested, hardly=limits.free_share, samples=limits.samples
         )
         for name, reports in job.taskmanagers.items()
     ]
@@ -69,7 +69,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Finding:
-    minutes = minutes_of_waiting(job, waits=limits.waits, samples=limits.samples)
+    minutes = minutes_of_waiting(job, waits=limits.wait_share, samples=limits.samples)
     exhausted = any(shortage.exhausted for shortage in found)
     unexplained = (minutes or exhausted) and not h.serious_spells(job)
     worst = found[0]

@@ -15,25 +15,25 @@ watermark advances.
 
 How it decides
 --------------
-The rule first checks operators that need event time. It recognizes windows by the metric `numLateRecordsDropped`.
-Such an operator must receive at least `records` while its `currentInputWatermark` does not change for `seconds`,
-or has no value for `first`. Fewer samples are enough if the job has run for `seconds` without any watermark, or if
-`sourceIdleTime` shows that the source has had no record for `seconds`. The rule then follows the subtasks with the same `currentOutputWatermark` upstream to
-the source. From Flink 2.1 on, the metrics of splits show which split holds the watermark back, and whether it is
-marked as idle. `sourceIdleTime` shows whether a source subtask reads records. During back pressure, the rule only
-counts a watermark that was never set.
+The rule first checks operators that need event time. It recognizes windows by the metric `numLateRecordsDropped`. Such
+an operator must receive at least `records` while its `currentInputWatermark` does not change for `duration`, or has no
+value for `first-watermark`. Fewer samples are enough if the job has run for `duration` without any watermark, or if
+`sourceIdleTime` shows that the source has had no record for `duration`. The rule then follows the subtasks with the
+same `currentOutputWatermark` upstream to the source. From Flink 2.1 on, the metrics of splits show which split holds
+the watermark back, and whether it is marked as idle. `sourceIdleTime` shows whether a source subtask reads records.
+During back pressure, the rule only counts a watermark that was never set.
 
-A source that emits nothing for `seconds` while its `watermarkAlignmentDrift` is positive waits for the source with
+A source that emits nothing for `duration` while its `watermarkAlignmentDrift` is positive waits for the source with
 the oldest watermark in its alignment group. The rule reports the paused source unless the watermark of the other
 source is catching up with the clock.
 
-Any other task is reported if it emits no record for `seconds` while its subtasks receive at least `records`. Event
-time does not advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the
-watermark advances, or if there is none, a long window looks the same as a filter that no record passes or a join
-without a match. The rule is then inconclusive until the task has emitted nothing for `filter-hours` hours, or `window-hours`
-hours if the job has windows. It is also inconclusive if no records move in any task and no task is busy or
-waiting: the sources may have no input, or they may be stuck. The same applies if a watermark never advances in an
-input that is shorter than `seconds`.
+Any other task is reported if it emits no record for `duration` while its subtasks receive at least `records`. Event
+time does not advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the watermark
+advances, or if there is none, a long window looks the same as a filter that no record passes or a join without a match.
+The rule is then inconclusive until the task has emitted nothing for `filter-hours` hours, or `window-hours` hours if
+the job has windows. It is also inconclusive if no records move in any task and no task is busy or waiting: the sources
+may have no input, or they may be stuck. The same applies if a watermark never advances in an input that is shorter than
+`duration`.
 
 What to do
 ----------
@@ -62,10 +62,10 @@ from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, c
 
 
 class Limits(h.Limits):
-    seconds: float = h.limit(
+    duration: float = h.limit(
         30, "s", "minimum time without progress; pauses between windows are shorter"
     )
-    first: float = h.limit(
+    first_watermark: float = h.limit(
         15, "s", "minimum time without a watermark; sources emit many watermarks per second"
     )
     records: float = h.limit(
@@ -89,8 +89,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     stuck = stuck_operators(
         job,
         back_pressured=back_pressured,
-        first=limits.first,
-        seconds=limits.seconds,
+        first=limits.first_watermark,
+        seconds=limits.duration,
         records=limits.records,
     )
     if stuck is None:
@@ -99,7 +99,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     for operator, holder in stuck:
         finding = _stuck_operator(job, operator, holder)
         found.setdefault(finding.subject, finding)
-    if not back_pressured and (paused := lasting_pause(job, limits.seconds)):
+    if not back_pressured and (paused := lasting_pause(job, limits.duration)):
         yield _paused_source_finding(job, paused)
     elif found or back_pressured:
         yield from found.values()
@@ -124,14 +124,14 @@ def _paused_source_finding(job: h.JobQueues, paused: PausedSource) -> h.Finding:
         rank=h.Rank.BOTTLENECK,
         first_us=paused.since_us,
         last_us=paused.until_us,
-        measurements=(h.measurement("watermark-behind", round(paused.apart_ms), "ms"),),
+        measurements=(h.measurement("watermark-lag", round(paused.apart_ms), "ms"),),
         evidence=h.cite((h.mark_evidence(mark, paused.until_us), None) for mark in paused.marks),
         actions=h.remedies("alignment-pause", job.job),
     )
 
 
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
-    silent = silent_task(job, records=limits.records, seconds=limits.seconds)
+    silent = silent_task(job, records=limits.records, seconds=limits.duration)
     if silent is None:
         yield from _inconclusive_if_short(job, limits)
         return
@@ -160,7 +160,7 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
 
 def _inconclusive_if_short(job: h.JobQueues, limits: Limits) -> h.Results:
     stuck = stuck_throughout(job, records=limits.records)
-    if stuck is None or stuck.held.duration_ms >= limits.seconds * 1000:
+    if stuck is None or stuck.held.duration_ms >= limits.duration * 1000:
         return
     reason = h.text(
         "BP105.too-short",

@@ -11,7 +11,7 @@ Records wait in the producer until `delivery.timeout.ms` has passed. Then the jo
 How it decides
 --------------
 Kafka's producers log each batch that a broker rejects, with the error. The error NOT_ENOUGH_REPLICAS must repeat
-for at least `lasting`. Errors during a leader change end within seconds, so the rule does not report them. Errors
+for at least `duration`. Errors during a leader change end within seconds, so the rule does not report them. Errors
 count as ongoing if they occur within `recent` of the end of the input.
 
 What to do
@@ -29,7 +29,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    lasting: float = h.limit(
+    duration: float = h.limit(
         5, "s", "minimum duration of the rejections; after a leader change, errors end sooner"
     )
     recent: float = h.limit(
@@ -51,7 +51,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         and incident.time_us is not None
     ]
     found.sort(key=lambda incident: incident.time_us or 0)
-    if not found or h.outage_s(found) < limits.lasting:
+    if not found or h.outage_s(found) < limits.duration:
         return
     first_us, last_us = found[0].time_us, found[-1].time_us
     count = sum(int(incident.text.get("records", "1")) for incident in found)

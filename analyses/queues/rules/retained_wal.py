@@ -12,7 +12,7 @@ PostgreSQL keeps the log from the position of the oldest slot, until its disk is
 How it decides
 --------------
 At least `outputs` outputs of `pg_replication_slots` show the same `restart_lsn` while the log grows. If no reader
-uses the slot, this must last for `unused`, otherwise for `used`. A source only confirms its position when a
+uses the slot, this must last for `inactive`, otherwise for `active`. A source only confirms its position when a
 checkpoint completes, and a long transaction also holds the position. The end of the log is the column with the
 retained size, or otherwise the largest position of all slots. A `wal_status` of `unreserved` or `lost` is enough.
 
@@ -39,12 +39,12 @@ class Limits(h.Limits):
         "outputs",
         "minimum number of outputs with the same position; two outputs may be seconds apart",
     )
-    unused: float = h.limit(
+    inactive: float = h.limit(
         60_000,
         "ms",
         "minimum time that a replication slot has no reader; a restarting source reconnects sooner",
     )
-    used: float = h.limit(
+    active: float = h.limit(
         600_000,
         "ms",
         "minimum time that a replication slot has a reader; by then, a checkpoint has usually "
@@ -57,7 +57,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     for held in held_slots(job.neighbours):
         if not held.at_risk and _is_new(job, held):
             continue
-        least_ms = limits.used if held.used else limits.unused
+        least_ms = limits.active if held.used else limits.inactive
         lasting = held.outputs >= limits.outputs and held.duration_ms >= least_ms
         if held.at_risk or (lasting and held.grows):
             yield _finding(job, held, limits)
@@ -90,7 +90,7 @@ def _finding(job: h.JobQueues, held: HeldSlot, limits: Limits) -> h.Finding:
         last_us=held.last_us,
         measurements=(
             h.measurement("retained-log", held.retained, "bytes"),
-            h.measurement("position-held", round(held.duration_ms), "ms"),
+            h.measurement("position-age", round(held.duration_ms), "ms"),
             h.measurement("outputs", held.outputs, "outputs", limits.outputs),
             h.measurement("wal-status", held.status),
         ),

@@ -13,7 +13,7 @@ The metrics show which task is slow. The line of code shows why.
 How it decides
 --------------
 A thread dump provides one sample per subtask, and a profile provides many. The rule ignores samples in which a
-thread waits for input or for output buffers. At least `working` of the samples must remain. If at least `alike` of
+thread waits for input or for output buffers. At least `working` of the samples must remain. If at least `same-activity` of
 them show the same activity, this activity is the cause. For a lock or a pool, `contended` is enough, because one
 of two subtasks that share it always waits. flowdiag recognizes the activity by known patterns of stack frames, and
 distinguishes the frames of libraries from those of user code. The rule evaluates the tasks where back pressure
@@ -21,15 +21,15 @@ starts.
 
 Without back pressure, the rule reports three cases. For a deadlock, a single dump is enough. A lock counts if
 threads wait for it in at least `dumps` dumps. A source task has no upstream task that could wait. Such a task
-counts if it waits in user code in at least `throughout` of all its samples, from at least `agreeing` dumps. If the
+counts if it waits in user code in at least `throughout` of all its samples, from at least `agreeing-dumps` dumps. If the
 input contains metrics, the task must also be busy for at least `saturated` of the time. The rule ignores a source
 that sleeps, because it may limit its rate on purpose.
 
-With at least `agreeing` dumps, the confidence is medium. With fewer dumps, it is low. For locks the confidence is
+With at least `agreeing-dumps` dumps, the confidence is medium. With fewer dumps, it is low. For locks the confidence is
 high, because the dump names the owner.
 
 The time per record is the busy time of a culprit divided by its records. The culprit must read at least `records`
-in at least `measured`. If the queue of an asynchronous operator is full, the time per request is the capacity of
+in at least `duration`. If the queue of an asynchronous operator is full, the time per request is the capacity of
 the queue divided by the records per second.
 
 What to do
@@ -80,7 +80,7 @@ class Limits(CodeLimits):
         "records",
         "minimum number of records that the task read; barriers distort smaller samples",
     )
-    measured: float = h.limit(
+    duration: float = h.limit(
         30, "s", "minimum time with measurements; counters are up to 10 s old"
     )
 
@@ -99,7 +99,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
                 fields["severity"] = h.Severity.CRITICAL
             fields["state"] = spell.state
             fields["actions"] = remedies_for_code(job.job, code, spell.cause)
-            seconds = record_seconds(spell, records=limits.records, measured=limits.measured)
+            seconds = record_seconds(spell, records=limits.records, measured=limits.duration)
             if seconds is not None:
                 _add_latency(fields, seconds)
             yield h.job_finding(job, **fields)
@@ -109,7 +109,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             task,
             code,
             dumps=limits.dumps,
-            agreeing=limits.agreeing,
+            agreeing=limits.agreeing_dumps,
             throughout=limits.throughout,
             saturated=limits.saturated,
         )
@@ -137,7 +137,7 @@ def _fields(
     task = h.fmt.shorten(subject.task or "")
     name = h.fmt.subtask_of(task, subject.subtask_index, subject.parallelism)
     return {
-        **code_fields(code, limits.agreeing, waits_for="output"),
+        **code_fields(code, limits.agreeing_dumps, waits_for="output"),
         "subject": subject,
         "state": h.State.ONGOING,
         "title": f"{name} {code.place}",

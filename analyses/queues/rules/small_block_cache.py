@@ -11,11 +11,10 @@ upstream waits.
 
 How it decides
 --------------
-The statistics `rocksdb.block_cache_hit` and `rocksdb.block_cache_miss` give the share of misses. A subtask counts
-if at least `missed` of its reads and at least `misses` reads per second miss, while at least `full` of the cache is
-in use. If
-the cache has free space, the misses come from compaction, or from the first read of each block. A task is only
-reported if upstream tasks wait for it, or if all its subtasks are busy.
+The statistics `rocksdb.block_cache_hit` and `rocksdb.block_cache_miss` give the share of misses. A subtask counts if at
+least `miss-share` of its reads and at least `misses` reads per second miss, while at least `cache-usage` of the cache
+is in use. If the cache has free space, the misses come from compaction, or from the first read of each block. A task is
+only reported if upstream tasks wait for it, or if all its subtasks are busy.
 
 What to do
 ----------
@@ -32,7 +31,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    missed: float = h.limit(
+    miss_share: float = h.limit(
         0.25,
         "share",
         "minimum share of reads that miss the cache; hits on cached index blocks keep this "
@@ -41,7 +40,7 @@ class Limits(h.Limits):
     misses: float = h.limit(
         200, "1/s", "minimum rate of misses; each miss takes up to 1 ms on an SSD"
     )
-    full: float = h.limit(
+    cache_usage: float = h.limit(
         0.9, "share", "minimum share of the cache in use; below it, more space does not help"
     )
 
@@ -55,7 +54,11 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         if hits is None or misses is None or not used or not capacity:
             continue
         share, rate = misses[0] / max(1.0, hits[0] + misses[0]), misses[0] / misses[1]
-        if share >= limits.missed and rate >= limits.misses and used >= limits.full * capacity:
+        if (
+            share >= limits.miss_share
+            and rate >= limits.misses
+            and used >= limits.cache_usage * capacity
+        ):
             found.setdefault(store.key.task, []).append((store, share, rate))
     for task, stores in found.items():
         if h.slows_down(job, task):
@@ -80,10 +83,10 @@ def _finding(
         "block-cache-usage",
         cause="block-cache-too-small",
         measurements=(
-            h.measurement("cache-misses", round(share, 4), "share", limits.missed),
+            h.measurement("cache-misses", round(share, 4), "share", limits.miss_share),
             h.measurement("misses-per-second", round(rate, 1), "1/s", limits.misses),
             h.measurement("block-cache", cache, "bytes"),
-            h.measurement("pinned", store.latest("block-cache-pinned-usage"), "bytes"),
+            h.measurement("pinned-cache", store.latest("block-cache-pinned-usage"), "bytes"),
             h.measurement("state-on-disk", state, "bytes", over="of the same subtask"),
             h.measurement(
                 "keys", store.latest("estimate-num-keys"), "keys", over="of the same subtask"

@@ -12,7 +12,7 @@ is uploaded and when it is restored.
 How it decides
 --------------
 The metrics `num-files-at-level0` to `num-files-at-level6` count the files of a state. A subtask is reported if it has
-at least `files` of them with a mean size of at most `small`. The finding is a note, or a warning if their
+at least `files` of them with a mean size of at most `file-size`. The finding is a note, or a warning if their
 number still rises: its rank correlation with time (Kendall's tau) is at least `tau`. Flink reports these metrics only if
 `state.backend.rocksdb.metrics.num-files-at-level` and `….total-sst-files-size` are `true`.
 
@@ -41,7 +41,7 @@ class Limits(h.Limits):
         "files",
         "minimum number of files per subtask; 12 GB of merged state consist of this many files",
     )
-    small: float = h.limit(
+    file_size: float = h.limit(
         1_048_576.0, "bytes", "maximum mean file size; merged files are 64 MiB large"
     )
     tau: float = h.limit(
@@ -54,7 +54,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     worst: dict[str, tuple[float, h.Store]] = {}
     for store in h.stores_of_job(job):
         files, size = sum(store.latest(name) or 0.0 for name in LEVELS), store.bytes_on_disk
-        if size is None or files < max(1.0, limits.files) or size > limits.small * files:
+        if size is None or files < max(1.0, limits.files) or size > limits.file_size * files:
             continue
         best = worst.get(store.key.task)
         if best is None or files > best[0]:
@@ -84,7 +84,7 @@ def _finding(
         confidence=h.Confidence.HIGH,
         measurements=(
             h.measurement("files", round(files), "files", limits.files),
-            h.measurement("mean-size", round(size), "bytes", limits.small),
+            h.measurement("mean-size", round(size), "bytes", limits.file_size),
             h.measurement("level", int(level[-1])),
         ),
         actions=h.remedies("small-state-files", job.job, "merge", "interval"),

@@ -11,8 +11,8 @@ thread uses memory. In the end, the process reaches its thread limit (`unable to
 
 How it decides
 --------------
-Threads whose names differ only in numbers form a group. Flink's own threads are left out. The rule reports the
-largest group if it has at least `many` threads. A group of at least `least` threads counts as well if it grew by
+Threads whose names differ only in numbers form a group. Flink's own threads are left out. The rule reports the largest
+group if it has at least `group-size` threads. A group of at least `growing-group` threads counts as well if it grew by
 at least `growth` from the first dump to the last one.
 
 What to do
@@ -32,12 +32,12 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 
 class Limits(h.Limits):
-    many: float = h.limit(
+    group_size: float = h.limit(
         500,
         "threads",
         "minimum number of threads in a group; in a group this large, most threads only wait",
     )
-    least: float = h.limit(
+    growing_group: float = h.limit(
         100, "threads", "minimum number of threads in a growing group; pools are smaller"
     )
     growth: float = h.limit(
@@ -50,7 +50,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     for name, stacks in _by_taskmanager(job).items():
         first, last = stacks[0], stacks[-1]
         grown = last.crowd - first.crowd if first.crowd_name == last.crowd_name else 0
-        if last.crowd < limits.many and (last.crowd < limits.least or grown < limits.growth):
+        if last.crowd < limits.group_size and (
+            last.crowd < limits.growing_group or grown < limits.growth
+        ):
             continue
         place = h.place_of(job, name)
         more = f", {grown} more than in the first dump" if grown > 0 else ""
@@ -65,8 +67,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             first_us=first.time_us,
             last_us=last.time_us,
             measurements=(
-                h.measurement("alike-threads", last.crowd, "threads", limits.many),
-                h.measurement("all-threads", last.threads, "threads", over="in the last dump"),
+                h.measurement("similar-threads", last.crowd, "threads", limits.group_size),
+                h.measurement("threads", last.threads, "threads", over="in the last dump"),
             ),
             evidence=h.cite((evidence_of(each), None) for each in (first, last) if each.ref),
             actions=h.remedies("thread-leak", job.job),

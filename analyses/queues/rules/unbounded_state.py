@@ -15,7 +15,7 @@ How it decides
 RocksDB and ForSt estimate their keys in the metric `estimate-num-keys`, with one column family per state. The rule
 adds up the subtasks of an operator. Over at least `span`, the keys must increase at least `factor`-fold, with a
 rank correlation with time (Kendall's tau) of at least `tau`. The increase in the second half must be at least
-`straight` of that in the first half. State that fills up after a start and levels off does not count.
+`linearity` of that in the first half. State that fills up after a start and levels off does not count.
 
 Growth alone is info, because no input shows when an entry or a timer is due: the state of a window or a timeout
 of half an hour also rises for half an hour. It is a warning for timers, and if the keys have increased for `expired`
@@ -54,7 +54,7 @@ class Limits(h.Limits):
     tau: float = h.limit(
         0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
-    straight: float = h.limit(
+    linearity: float = h.limit(
         0.7,
         "ratio",
         "minimum ratio of the second half's increase to the first's; linear growth "
@@ -77,7 +77,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         else limits.span,
         factor=limits.factor,
         tau=limits.tau,
-        straight=limits.straight,
+        straight=limits.linearity,
     ):
         ineffective = bool(ttl) and growth.duration_ms >= limits.expired * (ttl or 0)
         if ineffective or growth.duration_ms >= limits.span:

@@ -13,7 +13,7 @@ How it decides
 --------------
 With `taskmanager.network.detailed-metrics`, the rule uses the queue lengths of each input gate, which cover remote
 channels only. The longest channel must hold at least `longest` buffers, and at least `ratio` times the mean of its
-gate. If the mean is lower than `least-mean`, the rule uses `least-mean` instead.
+gate. If the mean is lower than `min-mean`, the rule uses `min-mean` instead.
 
 Without these metrics, the rule follows the Flink project's table for locating back pressure (1.9 and later). At
 least `floating` of the floating buffers and at most `exclusive` of the exclusive buffers are in use, and a task
@@ -43,7 +43,7 @@ class Limits(h.Limits):
         "ratio",
         "minimum queue length of the longest channel, as a multiple of the mean of its input gate",
     )
-    least_mean: float = h.limit(
+    min_mean: float = h.limit(
         0.5,
         "buffers",
         "lower bound for the mean queue length of an input gate; an empty gate has a mean of "
@@ -72,7 +72,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         for gate in job.gates
         if gate.longest is not None and gate.mean is not None and gate.samples >= limits.samples
         if gate.longest >= limits.longest
-        and gate.longest >= limits.ratio * max(gate.mean, limits.least_mean)
+        and gate.longest >= limits.ratio * max(gate.mean, limits.min_mean)
     ]
     if not uneven:
         return

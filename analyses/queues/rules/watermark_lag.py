@@ -11,7 +11,7 @@ Windows and timers of the subtask fire late, its state grows, and downstream joi
 How it decides
 --------------
 In every window of the metrics, the `currentInputWatermark` of the subtask is lower than the median of its siblings
-by at least `behind`. At least `samples` samples are required.
+by at least `lag`. At least `samples` samples are required.
 
 What to do
 ----------
@@ -30,7 +30,7 @@ from flowdiag.analyses.queues.detect.watermark_lags import steady_lags
 
 
 class Limits(h.Limits):
-    behind: float = h.limit(
+    lag: float = h.limit(
         60, "s", "minimum lag of a watermark behind the median; windows are rarely shorter"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
@@ -41,7 +41,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     for task in job.topology.tasks:
         lags = steady_lags(job, task, limits.samples)
         key = max(lags, key=lambda key: (lags[key], key), default=None)
-        if key is None or lags[key] < limits.behind * 1000:
+        if key is None or lags[key] < limits.lag * 1000:
             continue
         samples = job.samples[key]
         yield h.subtask_finding(
@@ -55,10 +55,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             explain="A source or task upstream of this subtask holds event time back.",
             measurements=(
                 h.measurement(
-                    "watermark-behind",
+                    "watermark-lag",
                     round(lags[key]),
                     "ms",
-                    limits.behind * 1000,
+                    limits.lag * 1000,
                     over="the smallest lag behind the siblings' median in any window",
                 ),
             ),

@@ -90,7 +90,7 @@ def _finding(job: h.JobQueues, stall: Stall, limits: Limits) -> h.Finding:
         last_us=max(stall.times_us, default=None),
         count=max(1, len(stall.lines)),
         measurements=(
-            h.measurement("stalled", share and round(share, 4), "share", limits.share),
+            h.measurement("stalled-share", share and round(share, 4), "share", limits.share),
             h.measurement("stalled-subtasks", len(stall.stores) or None, "subtasks"),
             h.measurement("stall-lines", len(stall.lines) or None, "lines", limits.records),
             *h.store_measurements(

@@ -14,9 +14,11 @@ def measured_waits(starved: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
     known = [(t.work.busy_ms or 0, t.stage.total_ms) for t in starved if t.work and t.stage]
     if known:
         over = "median per trigger"
-        yield h.measurement("jobs", round(median(busy for busy, _ in known)), "ms", over=over)
+        yield h.measurement("job-time", round(median(busy for busy, _ in known)), "ms", over=over)
         over = "of the longest stage, median per trigger"
-        yield h.measurement("tasks", round(median(tasks for _, tasks in known)), "ms", over=over)
+        yield h.measurement(
+            "task-time", round(median(tasks for _, tasks in known)), "ms", over=over
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ Durations show that batches are slow. The line of code shows why.
 
 How it decides
 --------------
-The rule only evaluates jobs that are at their limit, and batches or triggers that have been running for `hanging`.
+The rule only evaluates jobs that are at their limit, and batches or triggers that have been running for `running-time`.
 A job is at its limit if its batches queue, take at least `use` of the interval, or are kept small by back
 pressure. A thread dump provides one sample per thread. If the driver thread works outside of Spark jobs in at
-least `driver` of its samples, the rule evaluates the driver thread. Otherwise it evaluates the task threads,
+least `driver-share` of its samples, the rule evaluates the driver thread. Otherwise it evaluates the task threads,
 unless several queries are slow, because a dump does not show which query a task belongs to. The rule ignores
 samples in which the threads wait for input, tasks or shuffle blocks. At least `working` of the samples must
-remain. If at least `alike` of them show the same activity, this activity is the cause. For a lock or a pool,
+remain. If at least `same-activity` of them show the same activity, this activity is the cause. For a lock or a pool,
 `contended` is enough.
 
 If the threads wait in the client of a database that Spark itself calls, as in `DataFrameWriter.jdbc`, the database
@@ -27,7 +27,7 @@ is the culprit.
 A dump of the JVM does not show the code of Python workers. In that case, the finding names the Python functions in
 the query's plan, or the line that `py-spy dump` shows for a worker or for the driver.
 
-With at least `agreeing` dumps, the confidence is medium. With fewer dumps, it is low. For locks the confidence is
+With at least `agreeing-dumps` dumps, the confidence is medium. With fewer dumps, it is low. For locks the confidence is
 high, because the dump names the owner.
 
 What to do
@@ -65,12 +65,12 @@ _WAITS = ("slow-external-call", "connection-pool-exhausted")
 
 
 class Limits(CodeLimits):
-    driver: float = h.limit(
+    driver_share: float = h.limit(
         ON_DRIVER,
         "share",
         "minimum share of samples outside Spark jobs; below it, tasks take most of the time",
     )
-    hanging: float = h.limit(
+    running_time: float = h.limit(
         20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
     )
     use: float = h.use_limit()
@@ -79,10 +79,10 @@ class Limits(CodeLimits):
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query or application whose threads show the same activity."""
     flows = h.flows_of(assessed) if assessed.app.threads else ()
-    slow = [flow for flow in flows if is_slow(flow, use=limits.use, hanging=limits.hanging)]
+    slow = [flow for flow in flows if is_slow(flow, use=limits.use, hanging=limits.running_time)]
     for flow in slow:
         alone = len(slow) == 1
-        code = read_code(flow, agreement_of(limits), driver=limits.driver, alone=alone)
+        code = read_code(flow, agreement_of(limits), driver=limits.driver_share, alone=alone)
         if code is not None:
             yield _database_finding(flow, code, limits) or _finding(flow, code, limits)
 
@@ -116,7 +116,7 @@ def _finding(flow: h.Flow, code: CodeReading, limits: Limits) -> h.Finding:
         place += f": {h.fmt.listed(functions)}"
     who = f"The driver{flow.of_query}" if on_driver else f"A task{flow.of_query}"
     fields: h.SubjectFields = {
-        **code_fields(code, limits.agreeing, waits_for="tasks"),
+        **code_fields(code, limits.agreeing_dumps, waits_for="tasks"),
         "subject": flow.subject,
         "title": f"{who} {place}",
         "why": f"{who[:1].lower()}{who[1:]} {code.clause}, {code.evidence_text}",

@@ -17,7 +17,7 @@ blocking thread, or the PostgreSQL log names the process that holds the lock. Wi
 server's log (`log_lock_waits`) is enough if it has not ended, or if it took at least 10 s.
 
 The application must be at its limit: batches queue or take at least `use` of the interval, or a batch or trigger has
-been running for `hanging`.
+been running for `running-time`.
 
 What to do
 ----------
@@ -44,7 +44,7 @@ class Limits(h.Limits):
         "minimum number of session snapshots that show the wait; a single snapshot may catch "
         "a brief lock",
     )
-    hanging: float = h.limit(
+    running_time: float = h.limit(
         20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
     )
     use: float = h.use_limit()
@@ -58,7 +58,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     blocked = h.find_blocked(assessed.neighbours, app.last_us)
     if blocked is None or (blocked.snapshots[1] and blocked.snapshots[0] < limits.snapshots):
         return
-    slow = [f for f in h.flows_of(assessed) if is_slow(f, use=limits.use, hanging=limits.hanging)]
+    slow = [
+        f for f in h.flows_of(assessed) if is_slow(f, use=limits.use, hanging=limits.running_time)
+    ]
     if len(slow) != 1:
         return
     flow, name = slow[0], assessed.neighbours.named(blocked.system)
@@ -68,7 +70,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         "subject": h.service_subject(app, name, flow.query),
         "title": f"{name} blocks {flow.query.label if flow.query else 'the application'}: {waits}",
         "why": why,
-        "severity": h.Severity.CRITICAL if is_hanging(flow, limits.hanging) else h.Severity.WARNING,
+        "severity": h.Severity.CRITICAL
+        if is_hanging(flow, limits.running_time)
+        else h.Severity.WARNING,
         "state": h.State.ONGOING if blocked.ongoing else h.State.RECOVERED,
         "cause": "database-lock",
         "rank": h.Rank.ROOT_CAUSE,

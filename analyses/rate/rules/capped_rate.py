@@ -13,14 +13,14 @@ spare capacity.
 
 How it decides
 --------------
-Batches: In at least `share` of the recent batches, a stream delivers at least `full` of the records that
+Batches: In at least `share` of the recent batches, a stream delivers at least `at-limit` of the records that
 its limit allows per interval. The rule ignores overloaded applications.
 
 Triggers with a file limit: The source logs `maxFilesPerTrigger` and the number of new files in each
 trigger. At least `share` of the recent triggers read the maximum number of files.
 
-Other triggers: At least `behind` of the recent triggers leave a backlog. In addition, at least `share` of
-the recent triggers leave a backlog and read at least `same` of the rows of the largest trigger.
+Other triggers: At least `backlog-share` of the recent triggers leave a backlog. In addition, at least `share` of
+the recent triggers leave a backlog and read at least `full-trigger` of the rows of the largest trigger.
 
 The rule only covers queries that keep up and have a known trigger interval.
 
@@ -52,11 +52,13 @@ _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDER
 
 class Limits(h.Limits):
     share: float = h.limit(h.defaults.NARROW, "share", "minimum share of batches at the limit")
-    full: float = h.limit(
+    at_limit: float = h.limit(
         h.defaults.AT_LIMIT, "share", "minimum share of the permitted records that a batch contains"
     )
-    behind: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of triggers with a backlog")
-    same: float = h.limit(
+    backlog_share: float = h.limit(
+        h.defaults.MOSTLY, "share", "minimum share of triggers with a backlog"
+    )
+    full_trigger: float = h.limit(
         h.defaults.SAME, "share", "share of the largest trigger's rows that a full trigger reads"
     )
 
@@ -68,7 +70,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if state.stability is h.Stability.INCONCLUSIVE or h.batches.is_overloaded(state):
             continue
         caps = h.caps.dstream_caps(
-            assessed.app, late, assessed.estimators, full=limits.full, fixed=limits.share
+            assessed.app, late, assessed.estimators, full=limits.at_limit, fixed=limits.share
         )
         # A limit that applies to several streams is reported once.
         for kind, cap in {
@@ -96,8 +98,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             h.triggers.timed_triggers(query),
             overcounted=state.rows_overcounted,
             filled=limits.share,
-            behind=limits.behind,
-            same=limits.same,
+            behind=limits.backlog_share,
+            same=limits.full_trigger,
         )
         for cap in found:
             yield _query_finding(assessed, query, state, cap, limits)
@@ -120,7 +122,7 @@ def _fields(
         "rank": h.Rank.ROOT_CAUSE,
         "measurements": (
             h.measurement(f"{units}-at-limit", round(cap.share, 3), "share", limits.share),
-            h.measurement("use", h.round_or_none(share), "share"),
+            h.measurement("utilization", h.round_or_none(share), "share"),
         ),
     }
     fields.update(more)
@@ -157,7 +159,7 @@ def _query_finding(
             unread=h.fmt.thousands(unread or 0),
         )
         over = f"grows by {h.fmt.rate(growth)}"
-        measured = h.measurement("unread", unread, "records", over=over)
+        measured = h.measurement("unread-records", unread, "records", over=over)
         fields["measurements"] = (*fields["measurements"], measured)
     if option:
         fields["subject"] = h.option_subject(assessed.app, option)

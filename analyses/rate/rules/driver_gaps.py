@@ -13,8 +13,8 @@ How it decides
 The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark jobs.
 Overlapping jobs count in full, so the real time without a job is at least as long as the gap. In at least
 `batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the batch. The
-rule needs an event log with jobs. It also needs at least `fewest` recent batches with records, or three with a gap
-of at least `long`.
+rule needs an event log with jobs. It also needs at least `min-batches` recent batches with records, or three with a gap
+of at least `long-gap`.
 
 The rule only applies if the job is at its limit: batches queue, take at least `use` of the interval, or
 are kept small by back pressure. Without a known interval, triggers must follow each other without a pause.
@@ -43,9 +43,11 @@ class Limits(h.Limits):
     floor: float = h.limit(
         500, "ms", "minimum gap in a batch; starting and ending jobs takes less time"
     )
-    long: float = h.limit(3000, "ms", "minimum length of a gap at which three batches are enough")
+    long_gap: float = h.limit(
+        3000, "ms", "minimum length of a gap at which three batches are enough"
+    )
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
-    fewest: float = h.fewest_limit("batches")
+    min_batches: float = h.min_count_limit("batches")
     use: float = h.use_limit()
 
 
@@ -75,8 +77,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             rank=h.Rank.EXPLANATION,
             count=over,
             measurements=(
-                h.measurement("without-a-job", round(gap), "ms", limits.floor, over=of),
-                h.measurement("share", round(share, 3), "share", limits.share),
+                h.measurement("gap", round(gap), "ms", limits.floor, over=of),
+                h.measurement("gap-share", round(share, 3), "share", limits.share),
             ),
             actions=remedies_for_line(flow, "driver-gaps", code),
         )
@@ -90,8 +92,8 @@ def _sink_clause(flow: h.Flow) -> str:
 
 def _required_gaps(gaps: list[tuple[int, int]], limits: Limits) -> float:
     """Return how many batches with a gap are required. Long gaps require fewer."""
-    long = sum(gap >= limits.long for gap, _ in gaps)
-    return 3 if long >= 3 else max(1, limits.fewest)
+    long = sum(gap >= limits.long_gap for gap, _ in gaps)
+    return 3 if long >= 3 else max(1, limits.min_batches)
 
 
 RULE = h.Rule("RT308", judge, Limits, causes=("driver-gaps",), needs="work")

@@ -15,7 +15,7 @@ The logs do not contain the end of the application. The event log of a running a
 so the rule weighs four signals.
 
 Two of them are only hints: the log breaks off in the middle of a record (`cut-off`), or other inputs continue for at
-least `beyond` longer (`others-go-on`), in which a running driver would have written something. The rule ignores
+least `silence` longer (`others-go-on`), in which a running driver would have written something. The rule ignores
 `others-go-on` if it is the only signal.
 
 The other two are stronger: an application of the same name started later (`started-again`), or an
@@ -53,7 +53,7 @@ _WELL: Final = (
 
 
 class Limits(h.Limits):
-    beyond: float = h.limit(
+    silence: float = h.limit(
         600_000, "ms", "minimum time without driver records; a running driver logs more often"
     )
 
@@ -121,7 +121,7 @@ def _votes(
                 f"{later.application or later.name} started under the same name {after} later"
             )
     beyond = max((other.last_us or 0 for other in assessed.others), default=0) - (last or 0)
-    if last is not None and beyond >= limits.beyond * 1000:
+    if last is not None and beyond >= limits.silence * 1000:
         texts["others-go-on"] = f"other inputs continue for {h.fmt.duration(beyond / 1000)} longer"
     if lost:
         texts["driver-lost"] = (

@@ -17,11 +17,11 @@ The median of these ratios, over at least `stages` stages, must be at least `rat
 the median is at least twice as large.
 
 Lost: the executor was removed, but not because it was idle or because of a request. Removals after the application
-began to stop do not count. Within `at-end` of the application's end, only a kill or an exceeded memory limit
+began to stop do not count. Within `shutdown` of the application's end, only a kill or an exceeded memory limit
 counts as a reason. `Could not compute split, block input-... not found` in logs or in the reason of a failed batch
 proves lost blocks. If the input contains the earlier loss of an executor, the rule blames that executor for the
-lost blocks. The finding is recovered when `quiet` has passed since the last loss. If executors were lost
-at once, it is also recovered when others replace them and `worked` batches or triggers succeed.
+lost blocks. The finding is recovered when `recovery-time` has passed since the last loss. If executors were lost
+at once, it is also recovered when others replace them and `recovery-batches` batches or triggers succeed.
 
 What to do
 ----------
@@ -55,9 +55,11 @@ _CLEAR: Final = 2  # a ratio this many times the limit needs half as many stages
 class Limits(h.Limits):
     ratio: float = h.limit(2.0, "ratio", "minimum ratio of task times; similar hosts differ by 20%")
     stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
-    at_end: float = h.limit(2000, "ms", "time before the end that belongs to the shutdown")
-    quiet: float = h.limit(600_000, "ms", "time without a lost executor that proves a recovery")
-    worked: float = h.limit(
+    shutdown: float = h.limit(2000, "ms", "time before the end that belongs to the shutdown")
+    recovery_time: float = h.limit(
+        600_000, "ms", "time without a lost executor that proves a recovery"
+    )
+    recovery_batches: float = h.limit(
         h.defaults.WORKED, "batches", "number of batches or triggers that prove a recovery"
     )
 
@@ -92,7 +94,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             )
     # Blocks are lost with every removal, whatever its reason.
     removed = [
-        executor for executor in app.executors if x.was_removed(app, executor, limits.at_end)
+        executor for executor in app.executors if x.was_removed(app, executor, limits.shutdown)
     ]
     lost = [executor for executor in removed if x.is_loss(executor)]
     blocks = troubles(app, BLOCK)
@@ -118,7 +120,7 @@ def _severity(
     recovered: bool = False,
 ) -> h.SubjectFields:
     """Return severity and state. Recent losses are ongoing, and they are critical if blocks are lost."""
-    recent = not recovered and (app.last_us or 0) - last_us < limits.quiet * 1000
+    recent = not recovered and (app.last_us or 0) - last_us < limits.recovery_time * 1000
     return {
         "severity": h.Severity.CRITICAL if blocks and recent else h.Severity.WARNING,
         "state": h.State.ONGOING if recent else h.State.RECOVERED,
@@ -194,7 +196,7 @@ def _lost_executors(
             max(times),
             limits,
             blocks=bool(blocks),
-            recovered=x.has_recovered(app, lost, limits.worked),
+            recovered=x.has_recovered(app, lost, limits.recovery_batches),
         )
         | {
             "subject": h.executor_subject(app, last),

@@ -15,14 +15,14 @@ How it decides
 --------------
 Batches: output operations with a failure reason, from the listener, REST or the log. An event log alone only shows
 failed Spark jobs. Failures caused by a stop of the application do not count. The finding is critical if
-`failed-share` of all batches or each of the `last` batches failed, and the failures are recent. A failure is
+`failed-share` of all batches or each of the `last-batches` batches failed, and the failures are recent. A failure is
 recent if it affects one of the last `recent` batches, or one of the last third of the batches if these are more.
 If none of these batches failed, the finding is recovered. A pasted exception of a DStream batch counts as one
 failed batch. The finding is then critical and quotes the deepest meaningful cause.
 
 Queries: termination events with an exception, from the event log, the listener or the driver's log, and
 pasted exceptions without a batch. Each run counts once. Stopped queries and canceled jobs do not count. A query
-has recovered if it completes `worked` triggers after the last exception. If a job of a trigger failed, but the
+has recovered if it completes `recovery-triggers` triggers after the last exception. If a job of a trigger failed, but the
 trigger completed, the code of the batch caught the exception. The finding is then a warning, because the records may
 be lost. Two query names with one ID share a checkpoint location if the start of one stops the other.
 
@@ -53,13 +53,13 @@ class Limits(h.Limits):
         "share",
         "minimum share of failed batches that is critical; losing one batch in twenty is serious",
     )
-    last: float = h.limit(
+    last_batches: float = h.limit(
         h.defaults.FAILED_LAST,
         "batches",
         "number of last batches that must all have failed for a critical finding",
     )
     recent: float = h.limit(10, "batches", "a failure in this many last batches counts as ongoing")
-    worked: float = h.limit(
+    recovery_triggers: float = h.limit(
         h.defaults.WORKED, "triggers", "number of triggers that prove a recovery"
     )
 
@@ -75,7 +75,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             failed,
             printed=printed,
             failed_share=limits.failed_share,
-            last=limits.last,
+            last=limits.last_batches,
             recent=limits.recent,
         )
     ended = {query.id: h.parts.exception_records(query) for query, _ in assessed.queries}
@@ -84,7 +84,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     for query, _ in assessed.queries:
         yield from queries.shared_checkpoint(assessed, query)
         if ended[query.id]:
-            yield queries.failed_query(assessed, query, ended[query.id], worked=limits.worked)
+            yield queries.failed_query(
+                assessed, query, ended[query.id], worked=limits.recovery_triggers
+            )
     if not failed and not any(ended.values()):
         yield from _survived_failures(assessed)
 

@@ -20,22 +20,22 @@ cold batches and triggers.
 
 Batches: The delay is the wait of the last batches, or the age of the oldest queued batch if that is
 higher. The application is overloaded if the delay follows a rising robust trend (Theil-Sen and
-Mann-Kendall), rises by at least `rise` intervals, and has reached `delay` intervals. It is also
-overloaded if the delay is at least `lost` intervals and does not fall, while batches overrun or at least
-`lost` batches are queued. From `failing` intervals on, the finding is critical.
+Mann-Kendall), rises by at least `delay-growth` intervals, and has reached `delay` intervals. It is also
+overloaded if the delay is at least `high-delay` intervals and does not fall, while batches overrun or at least
+`high-delay` batches are queued. From `critical-delay` intervals on, the finding is critical.
 
 If the input ends after a few overruns with a short delay, the result is inconclusive (example: the first half of
-spark/3.5.7/overloaded). The finding is recovered if the application has worked off a delay of at least `failing`
-intervals, and at least `before` batches were on time before the delay. With back pressure and fewer than `settled`
+spark/3.5.7/overloaded). The finding is recovered if the application has worked off a delay of at least `critical-delay`
+intervals, and at least `on-time` batches were on time before the delay. With back pressure and fewer than `settling`
 batches on time, a recovered finding is only a note, because the estimator was still adjusting the rate. The same
-applies to a query whose triggers overran for at least `failing` intervals in a row, with at least `before` triggers
-on time before and after. A log at WARN only contains late triggers: there, a long silence must follow them.
+applies to a query whose triggers overran for at least `critical-delay` intervals in a row, with at least `on-time`
+triggers on time before and after. A log at WARN only contains late triggers: there, a long silence must follow them.
 
 Triggers: The trigger interval comes from `--trigger-interval`, the driver's log, or the regular pattern of start
-times. The query is overloaded if the median trigger and more than `overrun` of the triggers take longer than the
+times. The query is overloaded if the median trigger and more than `overrun-share` of the triggers take longer than the
 interval, and no pause follows them (in spark/4.3.0/query-no-interval-stable, pauses follow). Without a known
 interval, the query is overloaded if the durations follow a rising robust trend. It is also overloaded if rows
-arrive at least `faster` times as fast as they are processed while triggers read more and more rows. A growing
+arrive at least `arrival-ratio` times as fast as they are processed while triggers read more and more rows. A growing
 backlog (latest offsets minus end offsets) also counts, unless a limit on the rows per trigger explains the growth.
 
 Two triggers are enough if the second takes at least five intervals and rows arrive at least twice as fast as it
@@ -43,10 +43,10 @@ processes them. The confidence is then low.
 
 In real-time mode (`--real-time`, the configuration, or the driver's log), only the backlog counts. If triggers
 merely look like that mode, the result is inconclusive. Queries with the triggers `Once` and `AvailableNow` never
-match, because their input and processing rates are equal. If the last trigger takes at least `failing` intervals,
+match, because their input and processing rates are equal. If the last trigger takes at least `critical-delay` intervals,
 the finding is critical.
 
-The confidence is low with fewer than `few` batches or triggers, unless the last one is the slowest. A few
+The confidence is low with fewer than `late-batches` batches or triggers, unless the last one is the slowest. A few
 triggers that take less than one and a half intervals may be a normal start, so the result is
 inconclusive. The `stability` field in the report's data uses the default limits, not the configured ones.
 
@@ -72,36 +72,36 @@ class Limits(h.Limits):
     delay: float = h.limit(
         h.defaults.GROWN, "intervals", "minimum scheduling delay; a single long batch causes less"
     )
-    rise: float = h.limit(
+    delay_growth: float = h.limit(
         h.defaults.RISE, "intervals", "minimum growth of the scheduling delay; less growth is noise"
     )
-    lost: float = h.limit(
+    high_delay: float = h.limit(
         h.defaults.LOST,
         "intervals",
         "minimum scheduling delay without growth; a single batch causes a shorter delay",
     )
-    few: float = h.limit(
+    late_batches: float = h.limit(
         h.defaults.LATE,
         "batches",
         "minimum number of batches for high confidence; a slow start alone can explain fewer",
     )
-    before: float = h.limit(3, "batches", "minimum number of batches on time before the overload")
-    settled: float = h.limit(
+    on_time: float = h.limit(3, "batches", "minimum number of batches on time before the overload")
+    settling: float = h.limit(
         h.defaults.LATE,
         "batches",
         "number of batches on time after which the estimator's rate has settled",
     )
-    failing: float = h.limit(
+    critical_delay: float = h.limit(
         h.defaults.FAILING_DELAY,
         "intervals",
         "minimum delay that is critical; bursts cause shorter delays",
     )
-    overrun: float = h.limit(
+    overrun_share: float = h.limit(
         h.defaults.MOSTLY,
         "share",
         "minimum share of triggers that overrun the interval; bursts cause only a few",
     )
-    faster: float = h.limit(
+    arrival_ratio: float = h.limit(
         h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"
     )
 
@@ -113,21 +113,27 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             yield h.Inconclusive(
                 reason=state.because, checks=("later-batches", "listener"), job=assessed.key
             )
-        elif h.batches.is_overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
+        elif h.batches.is_overloaded(
+            state, delay=limits.delay, rise=limits.delay_growth, lost=limits.high_delay
+        ):
             yield batches.late_batches(
-                assessed, state, failing=limits.failing, few=limits.few, delay=limits.delay
+                assessed,
+                state,
+                failing=limits.critical_delay,
+                few=limits.late_batches,
+                delay=limits.delay,
             )
         elif past := batches.drained_overload(
             assessed,
             state,
-            failing=limits.failing,
-            before=limits.before,
-            settled=limits.settled,
+            failing=limits.critical_delay,
+            before=limits.on_time,
+            settled=limits.settling,
         ):
             yield past
     for query, state in assessed.queries:
         past_query = queries.past_late_query(
-            assessed, query, state, failing=limits.failing, before=limits.before
+            assessed, query, state, failing=limits.critical_delay, before=limits.on_time
         )
         if query.ended_overload and past_query:
             yield past_query
@@ -136,11 +142,16 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         elif state.stability not in (h.Stability.FAILING, h.Stability.IDLE):
             late = h.triggers.timed_triggers(query)
             because = h.triggers.falling_behind(
-                state, query, late, overrun=limits.overrun, faster=limits.faster
+                state, query, late, overrun=limits.overrun_share, faster=limits.arrival_ratio
             )
             if because is not None:
                 yield queries.late_query(
-                    assessed, query, state, because, failing=limits.failing, few=limits.few
+                    assessed,
+                    query,
+                    state,
+                    because,
+                    failing=limits.critical_delay,
+                    few=limits.late_batches,
                 )
             elif past_query:
                 yield past_query

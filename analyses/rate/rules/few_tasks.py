@@ -14,11 +14,11 @@ How it decides
 --------------
 The number of free cores comes from the executors in the event log or from the configuration, minus one
 core per receiver. The rule checks the stage with the longest task in each recent batch. In at least
-`share` of the batches, this stage uses at most `part` of the free cores, and its longest task takes at
-least `longest` of the batch. The rule only applies if the job is at its limit: batches queue, take at
+`share` of the batches, this stage uses at most `core-share` of the free cores, and its longest task takes at
+least `longest-task` of the batch. The rule only applies if the job is at its limit: batches queue, take at
 least `use` of the interval, or are kept small by back pressure.
 
-If the stages use at most `few` of the free cores and the batches have enough records for all cores, the
+If the stages use at most `too-few` of the free cores and the batches have enough records for all cores, the
 finding names few tasks as the cause. Otherwise it names no cause. A batch with one record needs only one
 task, no matter how many cores are free.
 
@@ -42,18 +42,20 @@ from flowdiag.analyses.rate.detect.tasks import more_tasks
 
 
 class Limits(h.Limits):
-    part: float = h.limit(
+    core_share: float = h.limit(
         0.5,
         "share",
         "maximum share of free cores that the stage uses; above it, more tasks gain little",
     )
     share: float = h.limit(0.6, "share", "minimum share of recent batches with this few tasks")
-    few: float = h.limit(
+    too_few: float = h.limit(
         0.25,
         "share",
         "maximum share of free cores that the stage uses if too few tasks are the cause",
     )
-    longest: float = h.limit(0.5, "share", "minimum share of a batch that its longest task takes")
+    longest_task: float = h.limit(
+        0.5, "share", "minimum share of a batch that its longest task takes"
+    )
     use: float = h.use_limit()
 
 
@@ -68,8 +70,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             (unit, stage)
             for unit in units
             if (stage := unit.stage) is not None
-            and stage.tasks <= limits.part * cores
-            and stage.longest_ms >= limits.longest * unit.duration_ms
+            and stage.tasks <= limits.core_share * cores
+            and stage.longest_ms >= limits.longest_task * unit.duration_ms
         ]
         if few and len(few) >= limits.share * len(units):
             yield _finding(flow, few, len(units), cores, limits)
@@ -83,8 +85,11 @@ def _finding(
     text = f"{tasks:.0f} task{'s' if tasks > 1 else ''}"
     free = h.fmt.plural(cores, "core is", "cores are")
     enough_records = median(unit.records or 0 for unit, _ in few) >= cores
-    alone = tasks <= limits.few * cores and enough_records
-    over, most = f"median of the longest stage; {cores} free cores", round(limits.part * cores, 1)
+    alone = tasks <= limits.too_few * cores and enough_records
+    over, most = (
+        f"median of the longest stage; {cores} free cores",
+        round(limits.core_share * cores, 1),
+    )
     return h.flow_finding(
         flow,
         [unit for unit, _ in few],

@@ -13,7 +13,7 @@ with it, and the delay still grows.
 How it decides
 --------------
 flowdiag compares the processing time with the number of records for all warm batches. At least `batches`
-batches contain at most `small` of the records of the largest batch, and their median duration is at least
+batches contain at most `empty-batch` of the records of the largest batch, and their median duration is at least
 `cost` of the interval. Alternatively, a robust line through all batches predicts that duration for an
 empty batch. The line is used only if batch sizes vary by at least `spread` of the largest batch.
 
@@ -41,7 +41,7 @@ class Limits(h.Limits):
         "share",
         "minimum share of the interval that an almost empty batch takes; little time remains for records",
     )
-    small: float = h.limit(
+    empty_batch: float = h.limit(
         h.SMALL, "share", "maximum size of an almost empty batch, as a share of the largest batch"
     )
     batches: float = h.limit(
@@ -59,7 +59,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             assessed,
             state,
             cost=limits.cost,
-            small=limits.small,
+            small=limits.empty_batch,
             fewest=limits.batches,
             spread=limits.spread,
         )

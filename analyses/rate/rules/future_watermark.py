@@ -15,7 +15,7 @@ and wrong lengths.
 How it decides
 --------------
 `eventTime.max` of a trigger is at least `ahead` later than the end of the trigger. If this is true for one batch
-but not for earlier batches, the finding names this batch. With at least `fewest` triggers with events, the rule
+but not for earlier batches, the finding names this batch. With at least `min-triggers` triggers with events, the rule
 also looks for a systematic mistake, and compares each event time with the clock. If the times differ by a factor
 of 1,000 or a million in either direction, with a deviation of at most `ratio`, the unit is wrong. If they are
 ahead by a constant multiple of 15 minutes, with a deviation of at most `jitter`, the time zone is wrong.
@@ -54,7 +54,9 @@ class Limits(h.Limits):
         "ms",
         "maximum deviation from a multiple of 15 minutes, which shows a wrong time zone",
     )
-    fewest: float = h.limit(3, "triggers", "minimum number of triggers; fewer may agree by chance")
+    min_triggers: float = h.limit(
+        3, "triggers", "minimum number of triggers; fewer may agree by chance"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -64,7 +66,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         ahead = [t for t in timed if _is_in_future(t, limits)]
         events = [t for t in timed if t.max_event_us is not None]
         mistake = e.mistake_of(
-            events, fewest=limits.fewest, ratio=limits.ratio, jitter_ms=limits.jitter
+            events, fewest=limits.min_triggers, ratio=limits.ratio, jitter_ms=limits.jitter
         )
         if mistake is not None:
             yield _wrong_times_finding(assessed, query, events, mistake)
@@ -96,7 +98,7 @@ def _wrong_times_finding(
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
             h.measurement("newest-event", e.day_of(newest), over=f"batch {events[-1].batch}"),
-            h.measurement("clock", e.day_of(e.end_us(events[-1]))),
+            h.measurement("current-time", e.day_of(e.end_us(events[-1]))),
         ),
         actions=h.remedies("wrong-event-time", assessed.app, conversion=mistake.conversion),
     )

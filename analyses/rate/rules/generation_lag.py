@@ -12,7 +12,7 @@ slow to look up offsets, list files, write checkpoints or collect garbage.
 How it decides
 --------------
 The lag is the submission time minus the batch time, both from the listener. The median lag of the recent
-batches is at least `share` of the interval and at least `floor`. The rule needs at least `fewest` recent
+batches is at least `share` of the interval and at least `floor`. The rule needs at least `min-batches` recent
 batches.
 
 What to do
@@ -41,7 +41,7 @@ class Limits(h.Limits):
     floor: float = h.limit(
         500, "ms", "minimum lag of the driver; a busy driver is only slightly late"
     )
-    fewest: float = h.fewest_limit("batches")
+    min_batches: float = h.min_count_limit("batches")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -49,7 +49,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     app = assessed.app
     late = [b for b in h.late_window(app.completed) if b.generation_lag_ms is not None]
     lags = [float(b.generation_lag_ms or 0) for b in late]
-    if not app.interval_ms or len(lags) < max(1, limits.fewest):
+    if not app.interval_ms or len(lags) < max(1, limits.min_batches):
         return
     middle, took = median(lags), h.fmt.duration(median(lags))
     least = max(limits.share * app.interval_ms, limits.floor)

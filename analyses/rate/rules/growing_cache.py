@@ -14,8 +14,8 @@ How it decides
 --------------
 The rule adds up the blocks that each batch caches, according to the log lines of the memory store, and takes the
 largest RDD of each batch. It judges the later half of the batches, at least `batches`. Their sizes must follow a
-rising robust trend, grow by at least `rise`, and shrink in at most `falls` of the steps. The last size is at least
-`floor`. If the records per batch rise as well, the sizes must grow `faster` times as much.
+rising robust trend, grow by at least `growth`, and shrink in at most `decreases` of the steps. The last size is at least
+`floor`. If the records per batch rise as well, the sizes must grow `growth-ratio` times as much.
 
 What to do
 ----------
@@ -41,16 +41,16 @@ class Limits(h.Limits):
     batches: float = h.limit(
         12, "batches", "minimum number of batches; the first batches fill the cache"
     )
-    rise: float = h.limit(
+    growth: float = h.limit(
         0.1, "share", "minimum growth of the cache over the second half of the batches"
     )
-    falls: float = h.limit(
+    decreases: float = h.limit(
         0.1, "share", "maximum share of decreases; the data of single batches fluctuates"
     )
     floor: float = h.limit(
         1 << 20, "bytes", "minimum size of the cache; smaller caches fit on any executor"
     )
-    faster: float = h.limit(
+    growth_ratio: float = h.limit(
         2,
         "times",
         "minimum growth relative to the growth of the input, because the cache holds records "
@@ -83,10 +83,15 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     slope = trend([batch.time_ms / 1000 for batch, _ in late], sizes)
     if slope is None or not slope.is_rising or last < limits.floor:
         return
-    if last - first < limits.rise * first or falls > limits.falls * (len(sizes) - 1):
+    if last - first < limits.growth * first or falls > limits.decreases * (len(sizes) - 1):
         return
     counts = [batch.records for batch, _ in late if batch.records]
-    if counts and last / max(1.0, first) < limits.faster * counts[-1] / counts[0] > limits.faster:
+    if (
+        counts
+        and last / max(1.0, first)
+        < limits.growth_ratio * counts[-1] / counts[0]
+        > limits.growth_ratio
+    ):
         return
     span = h.fmt.duration(late[-1][0].time_ms - late[0][0].time_ms)
     yield h.batch_finding(
@@ -100,9 +105,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         cause="growing-state",
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
-            h.measurement("cached", round(last), "bytes", limits.floor),
+            h.measurement("cache-size", round(last), "bytes", limits.floor),
             h.measurement(
-                "growth", round((last - first) / max(1.0, first), 3), "share", limits.rise
+                "growth", round((last - first) / max(1.0, first), 3), "share", limits.growth
             ),
         ),
         actions=h.remedies("growing-state", app, "keys"),

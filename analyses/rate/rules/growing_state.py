@@ -12,7 +12,7 @@ last. Triggers take longer and longer until an executor runs out of memory.
 How it decides
 --------------
 Over at least `triggers` recent triggers with rows, the number of state rows follows a rising robust trend
-and grows by at least `rise`. The state has at least `floor` rows, and no row was removed. If the query
+and grows by at least `growth`. The state has at least `floor` rows, and no row was removed. If the query
 has a watermark, it must have passed the events of the first recent triggers. Until then, windows are
 still filling.
 
@@ -36,7 +36,7 @@ class Limits(h.Limits):
     triggers: float = h.limit(
         12, "triggers", "minimum number of triggers; the first triggers only fill the state"
     )
-    rise: float = h.limit(0.1, "share", "minimum growth of the state, as a share of its size")
+    growth: float = h.limit(0.1, "share", "minimum growth of the state, as a share of its size")
     floor: float = h.limit(
         10_000, "rows", "minimum number of rows in the state; fewer rows fit on any executor"
     )
@@ -61,7 +61,7 @@ def _growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
     slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
     if slope is None or not slope.is_rising or last < limits.floor:
         return None
-    return slope if slope.rise >= limits.rise * (last - slope.rise) else None
+    return slope if slope.rise >= limits.growth * (last - slope.rise) else None
 
 
 def is_removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
@@ -105,7 +105,7 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
             h.measurement("state-rows", last, "rows"),
-            h.measurement("growth", round(growth, 3), "share", limits.rise, over=over),
+            h.measurement("growth", round(growth, 3), "share", limits.growth, over=over),
             h.measurement("state-memory", size, "bytes"),
         ),
         actions=h.remedies(

@@ -15,19 +15,18 @@ How it decides
 --------------
 Batches: the oldest unfinished batch began more than `intervals` before the last record of the input. It has taken
 `ratio` times as long as any earlier batch, not counting the first batches. If only one earlier batch was slow,
-twice its duration is enough, provided that this is also `typical` times the median. If it is the first batch, it
-has taken at least `alone`. RT101 covers batches that only wait, and RT107 covers batches that later ones overtook.
+twice its duration is enough, provided that this is also `median-ratio` times the median. If it is the first batch, it
+has taken at least `first-batch`. RT101 covers batches that only wait, and RT107 covers batches that later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
-exception followed. Its running time ends with the input, or when the application or query stops. The running time
-must be at least `least`, and `ratio` times that of any earlier trigger. If the trigger interval is known, it must
-also be at least `missed` intervals. After a long trigger, many rows are waiting. Therefore, the running time must
-also be at least `backlog` times the expected time for these rows, at the cost per row of the last trigger. A
-trigger without running tasks is inconclusive if a trigger of another query has been running for at least half as
-long, because the other trigger may use all cores. The first trigger of a run is slow because it is cold, so it
-does not count if there are others. Without an earlier trigger, the running time must be at least `alone`. If it is
-shorter, and no other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are
-left out.
+exception followed. Its running time ends with the input, or when the application or query stops. The running time must
+be at least `running-time`, and `ratio` times that of any earlier trigger. If the trigger interval is known, it must
+also be at least `missed-intervals` intervals. After a long trigger, many rows are waiting. Therefore, the running time
+must also be at least `backlog` times the expected time for these rows, at the cost per row of the last trigger. A
+trigger without running tasks is inconclusive if a trigger of another query has been running for at least half as long,
+because the other trigger may use all cores. The first trigger of a run is slow because it is cold, so it does not count
+if there are others. Without an earlier trigger, the running time must be at least `first-batch`. If it is shorter, and
+no other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are left out.
 
 If there is an event log, the rule compares the tasks that have not ended with the ended tasks of the same stage.
 
@@ -61,12 +60,12 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
     )
-    typical: float = h.limit(
+    median_ratio: float = h.limit(
         10.0,
         "ratio",
         "minimum running time as a multiple of the median batch; normal batches take less",
     )
-    missed: float = h.limit(
+    missed_intervals: float = h.limit(
         5.0,
         "intervals",
         "minimum running time of a trigger; an overloaded query also misses a few intervals",
@@ -74,10 +73,10 @@ class Limits(h.Limits):
     backlog: float = h.limit(
         2.0, "ratio", "minimum running time as a multiple of the expected time for the waiting rows"
     )
-    least: float = h.limit(
+    running_time: float = h.limit(
         20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
     )
-    alone: float = h.limit(
+    first_batch: float = h.limit(
         180_000, "ms", "minimum running time of a first batch, which may read a backlog"
     )
 
@@ -89,8 +88,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         app,
         intervals=limits.intervals,
         ratio=limits.ratio,
-        typical=limits.typical,
-        alone=limits.alone,
+        typical=limits.median_ratio,
+        alone=limits.first_batch,
     )
     if hanging is not None:
         yield hanging_batch(assessed, *hanging)
@@ -100,9 +99,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             continue
         longest = longest_ms(query.triggers)
         least = max(
-            limits.least,
-            limits.ratio * longest if longest else limits.alone,
-            limits.missed * (query.trigger_interval_ms or 0),
+            limits.running_time,
+            limits.ratio * longest if longest else limits.first_batch,
+            limits.missed_intervals * (query.trigger_interval_ms or 0),
             limits.backlog * expected_ms(query),
         )
         user = user_of_cores(app, query)

@@ -95,7 +95,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             explain=explain,
             cause=None,
             rank=h.Rank.SYMPTOM,
-            measurements=(h.measurement("use", use, "share", limits.use, over=over),),
+            measurements=(h.measurement("utilization", use, "share", limits.use, over=over),),
             actions=(h.Action(text=advice, verify=verify),),
         )
 

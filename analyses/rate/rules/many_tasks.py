@@ -12,13 +12,13 @@ without records. Hundreds of tasks add seconds to each batch, and a lower rate d
 
 How it decides
 --------------
-The stage with the most task time has at least `more` times as many tasks as there are cores, and more tasks than
-the batch has records. The total task time divided by the number of cores is at least `part` of the batch, and no
-task takes more than `longest` of the batch. At least `share` of the recent batches with records, and at least
-`fewest`, meet these conditions. The rule needs an event log with tasks.
+The stage with the most task time has at least `tasks-per-core` times as many tasks as there are cores, and more tasks
+than the batch has records. The total task time divided by the number of cores is at least `task-share` of the batch,
+and no task takes more than `longest-task` of the batch. At least `share` of the recent batches with records, and at
+least `min-batches`, meet these conditions. The rule needs an event log with tasks.
 
 The rule only applies if the job is at its limit: batches queue, take at least `use` of the interval, or are kept
-small by back pressure. If there are too few batches for a verdict, each must take at least `slow`.
+small by back pressure. If there are too few batches for a verdict, each must take at least `slow-batch`.
 
 What to do
 ----------
@@ -40,20 +40,22 @@ from flowdiag.analyses.rate.cores import cores_of
 
 
 class Limits(h.Limits):
-    more: float = h.limit(
+    tasks_per_core: float = h.limit(
         4.0, "ratio", "minimum number of tasks per core; the recommended maximum is three"
     )
-    part: float = h.limit(
+    task_share: float = h.limit(
         0.5, "share", "minimum share of the batch spent in tasks; below it, other work dominates"
     )
-    longest: float = h.limit(
+    longest_task: float = h.limit(
         0.2, "share", "maximum share of the batch for a single task; a longer task does real work"
     )
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches with many tasks")
-    fewest: float = h.limit(
+    min_batches: float = h.limit(
         1, "batches", "minimum number of batches; a single batch shows the plan of all batches"
     )
-    slow: float = h.limit(2000, "ms", "minimum duration if there are too few batches for a verdict")
+    slow_batch: float = h.limit(
+        2000, "ms", "minimum duration if there are too few batches for a verdict"
+    )
     use: float = h.use_limit()
 
 
@@ -68,12 +70,12 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
             (unit, stage)
             for unit in units
             if unit.stage is not None
-            and unit.stage.longest_ms <= limits.longest * unit.duration_ms
-            and (stage := unit.stage.largest or unit.stage).tasks >= limits.more * cores
+            and unit.stage.longest_ms <= limits.longest_task * unit.duration_ms
+            and (stage := unit.stage.largest or unit.stage).tasks >= limits.tasks_per_core * cores
             and stage.tasks > (unit.records or 0)
-            and stage.total_ms / cores >= limits.part * unit.duration_ms
+            and stage.total_ms / cores >= limits.task_share * unit.duration_ms
         ]
-        if len(many) >= max(1.0, limits.fewest, limits.share * len(units)):
+        if len(many) >= max(1.0, limits.min_batches, limits.share * len(units)):
             yield _finding(flow, many, len(units), cores, limits)
 
 
@@ -81,7 +83,7 @@ def _may_be_at_limit(flow: h.Flow, limits: Limits) -> bool:
     """Return whether the flow is at its limit, or has slow batches but too few for a verdict."""
     if h.is_at_limit(flow.state, use=limits.use):
         return True
-    slow = all(unit.duration_ms >= limits.slow for unit in flow.units)
+    slow = all(unit.duration_ms >= limits.slow_batch for unit in flow.units)
     return flow.state.stability is h.Stability.INCONCLUSIVE and slow
 
 
@@ -92,7 +94,7 @@ def _finding(
     held = round(median(unit.records or 0 for unit, _ in many))
     took = h.fmt.duration(median(unit.duration_ms for unit, _ in many))
     text = f"{h.fmt.plural(tasks, 'task')} for {h.fmt.plural(held, 'record')}"
-    most, of = round(limits.more * cores, 1), h.fmt.plural(cores, "core")
+    most, of = round(limits.tasks_per_core * cores, 1), h.fmt.plural(cores, "core")
     return h.flow_finding(
         flow,
         [unit for unit, _ in many],

@@ -11,14 +11,15 @@ No records are processed, however low the rate is. Received blocks fill up the m
 
 How it decides
 --------------
-A receiver runs as a task that never ends, so each receiver occupies one core. Receivers are the cause if there are
-at least as many receivers as cores, and at least `waiting` batches are unfinished. The number of cores comes from
-the executors in the logs, or else from `local[N]`. Empty batches need no core, so up to `ran` batches may have
-completed before the application stopped.
+A receiver runs as a task that never ends, so each receiver occupies one core. Receivers are the cause if there are at
+least as many receivers as cores, and at least `waiting-batches` batches are unfinished. The number of cores comes from
+the executors in the logs, or else from `local[N]`. Empty batches need no core, so up to `completed-batches` batches may
+have completed before the application stopped.
 
-Otherwise, the rule looks for `Initial job has not accepted any resources`, which Spark repeats every 15 seconds.
-If a batch or trigger ended, or an executor registered, after the last of these lines, the finding is a note about a
-slow start. Otherwise the finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` explains why executors are missing.
+Otherwise, the rule looks for `Initial job has not accepted any resources`, which Spark repeats every 15 seconds. If a
+batch or trigger ended, or an executor registered, after the last of these lines, the finding is a note about a slow
+start. Otherwise the finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` explains why executors
+are missing.
 
 What to do
 ----------
@@ -38,10 +39,10 @@ from flowdiag.analyses.rate.detect.resources import ends_us, resources_text
 
 
 class Limits(h.Limits):
-    waiting: float = h.limit(
+    waiting_batches: float = h.limit(
         3, "batches", "minimum number of unfinished batches; one or two wait at every start"
     )
-    ran: float = h.limit(
+    completed_batches: float = h.limit(
         h.defaults.COLD,
         "batches",
         "maximum number of completed batches; the first batches are often empty",
@@ -60,7 +61,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
     ran = sum(stopped is None or (b.end_ms or 0) * 1000 < stopped for b in app.completed)
     refused = app.incidents_of("no-resources")
     held = cores is not None and len(receivers) >= cores and _is_waiting(app, waiting, limits)
-    if held and ran <= limits.ran:
+    if held and ran <= limits.completed_batches:
         yield _held_by_receivers(assessed, [*receivers.values()], waiting)
     elif refused or (app.incidents_of("pods-over-quota") and not app.batches and not app.queries):
         yield _refused_finding(assessed, refused)
@@ -69,7 +70,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
 def _is_waiting(app: h.ApplicationFacts, waiting: h.Sequence[h.Batch], limits: Limits) -> bool:
     """Return whether enough batches wait. With a local master, which never gets more cores, one is enough."""
     is_local = app.settings.get("spark.master", "").startswith("local")
-    return len(waiting) >= (1 if is_local else limits.waiting)
+    return len(waiting) >= (1 if is_local else limits.waiting_batches)
 
 
 def _held_by_receivers(

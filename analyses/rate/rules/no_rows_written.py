@@ -18,8 +18,8 @@ sink does not report this count, the rule uses the rows that an aggregation in a
 Queries whose watermark is ahead of the clock (RT411) or does not advance (RT405) are left out.
 
 In append mode, a window is written once the watermark has passed its end. The plan in an event log shows the
-watermark delay and the length of the windows. The rule reports a finding if event time has advanced by `passed`
-times the sum of the two, or if the delay is at least `windows` times the length.
+watermark delay and the length of the windows. The rule reports a finding if event time has advanced by `elapsed`
+times the sum of the two, or if the delay is at least `delay-windows` times the length.
 
 What to do
 ----------
@@ -46,12 +46,12 @@ class Limits(h.Limits):
     triggers: float = h.limit(
         5, "triggers", "minimum number of triggers; the first triggers only fill the state"
     )
-    passed: float = h.limit(
+    elapsed: float = h.limit(
         1.5,
         "ratio",
         "minimum event time as a multiple of window plus delay, so that the first window has closed",
     )
-    windows: float = h.limit(
+    delay_windows: float = h.limit(
         10, "ratio", "minimum watermark delay in window lengths; a longer delay is rarely intended"
     )
 
@@ -90,8 +90,8 @@ def _overdue_windows(
     """Yield a finding if windows of the query should have been written, or a note about when they are due."""
     delay, window, seen = delay_ms(query) or 0.0, query.plan.window_ms, event_span_ms(reading)
     due, number = delay + (window or 0), h.fmt.plural(len(reading), "trigger")
-    overdue = window is not None and seen >= limits.passed * due
-    serious = overdue or (window is not None and delay >= limits.windows * window)
+    overdue = window is not None and seen >= limits.elapsed * due
+    serious = overdue or (window is not None and delay >= limits.delay_windows * window)
     clause = f"its watermark is {h.fmt.duration(delay)} behind the newest event"
     title = f"{h.fmt.capital(query.label)} read {read} in {number} and wrote none"
     if window is not None:
@@ -121,7 +121,7 @@ def _overdue_windows(
         measurements=(
             h.measurement("written-rows", 0, "rows", over=number),
             h.measurement("watermark-delay", round(delay), "ms"),
-            h.measurement("event-time-seen", round(seen), "ms", round(due)),
+            h.measurement("event-time-span", round(seen), "ms", round(due)),
             h.measurement("state-rows", reading[-1].state_rows, "rows"),
         ),
         actions=h.remedies("no-output", assessed.app, "filter" if overdue else "delay", "update"),

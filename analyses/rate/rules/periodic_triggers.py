@@ -12,7 +12,7 @@ The more files the log lists, the longer that batch takes.
 
 How it decides
 --------------
-At least `times` batches take `ratio` times the median duration and at least `longer` more. The distance
+At least `long-batches` batches take `ratio` times the median duration and at least `difference` more. The distance
 between any two of them is a multiple of N, and most batches at these positions are long. The cause is
 compaction if N equals `compactInterval` and each long batch is the last of N batches. The value of
 `compactInterval` comes from the driver's log, the configuration, or Spark's default of 10.
@@ -48,10 +48,10 @@ class Limits(h.Limits):
         "ratio",
         "minimum duration of a long batch, as a multiple of the median duration",
     )
-    longer: float = h.limit(
+    difference: float = h.limit(
         h.defaults.LONGER_MS, "ms", "minimum difference from the median duration; less is noise"
     )
-    times: float = h.limit(h.defaults.TIMES, "times", "minimum number of long batches")
+    long_batches: float = h.limit(h.defaults.TIMES, "times", "minimum number of long batches")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -61,7 +61,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             continue
         timed = [t for t in query.triggers if t.duration_ms is not None]
         found = h.triggers.find_period(
-            timed, ratio=limits.ratio, longer_ms=limits.longer, times=limits.times
+            timed, ratio=limits.ratio, longer_ms=limits.difference, times=limits.long_batches
         )
         if found is None:
             continue

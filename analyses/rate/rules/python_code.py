@@ -10,14 +10,14 @@ The Python code alone limits how many records a trigger can process. The rest of
 
 How it decides
 --------------
-In the recent triggers, the stage with the longest task runs in Python workers for at least `python` of its run
-time. Spark 4 records the time in Python workers. In older versions, the stage must send data to Python workers,
-and the JVM must use CPU for at most `cpu` of the run time. The rule needs an event log with at least `fewest`
-triggers, or one that takes `long` intervals. A single trigger gives medium confidence. The rule ignores queries with time to spare: their triggers take less than `use` of the interval, or pause if
-the interval is unknown.
+In the recent triggers, the stage with the longest task runs in Python workers for at least `python-share` of its run
+time. Spark 4 records the time in Python workers. In older versions, the stage must send data to Python workers, and the
+JVM must use CPU for at most `cpu` of the run time. The rule needs an event log with at least `min-triggers` triggers,
+or one that takes `long-trigger` intervals. A single trigger gives medium confidence. The rule ignores queries with time
+to spare: their triggers take less than `use` of the interval, or pause if the interval is unknown.
 
-Spark does not record the CPU time of Python workers, so the event log does not show whether the code computes or
-waits. If it takes `waits` or more per record, it probably waits. The finding takes the names of the Python functions
+Spark does not record the CPU time of Python workers, so the event log does not show whether the code computes or waits.
+If it takes `time-per-record` or more per record, it probably waits. The finding takes the names of the Python functions
 from the plan in the event log.
 
 What to do
@@ -40,15 +40,17 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 
 class Limits(h.Limits):
-    python: float = h.limit(0.7, "share", "minimum share of run time spent in Python workers")
+    python_share: float = h.limit(0.7, "share", "minimum share of run time spent in Python workers")
     cpu: float = h.limit(0.1, "share", "maximum share of run time that is CPU time of the JVM")
-    fewest: float = h.limit(
+    min_triggers: float = h.limit(
         2, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
     )
-    long: float = h.limit(
+    long_trigger: float = h.limit(
         10, "intervals", "minimum duration of a single trigger; a cold start takes a few intervals"
     )
-    waits: float = h.limit(20, "ms", "minimum run time per record; computation takes microseconds")
+    time_per_record: float = h.limit(
+        20, "ms", "minimum run time per record; computation takes microseconds"
+    )
     use: float = h.use_limit()
 
 
@@ -67,8 +69,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 def _are_enough(flow: h.Flow, found: list[h.Unit], among: int, limits: Limits) -> bool:
     """Return whether most triggers, and enough of them, spend their time in Python. A very long one is enough."""
     lasted, interval = sum(unit.duration_ms for unit in found), flow.state.interval_ms
-    is_long = interval is not None and lasted >= limits.long * interval
-    fewest = 1 if is_long else limits.fewest
+    is_long = interval is not None and lasted >= limits.long_trigger * interval
+    fewest = 1 if is_long else limits.min_triggers
     return len(found) >= max(fewest, h.defaults.MOSTLY * among, 1)
 
 
@@ -80,7 +82,7 @@ def _share(stage: h.StageLoad | None, limits: Limits) -> float | None:
     if stage.python_ms is None:
         return idle if idle >= 1 - limits.cpu else None
     share = min(1.0, stage.python_ms / stage.run_ms)
-    return share if share >= limits.python else None
+    return share if share >= limits.python_share else None
 
 
 def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Limits) -> h.Finding:
@@ -92,7 +94,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
     each = f", {h.fmt.duration(per_record)} per record" if records else ""
     stacks = line_of(flow, "slow-python-code")
     code, explain = _code(flow), h.explanation("slow-python-code")
-    if per_record >= limits.waits:
+    if per_record >= limits.time_per_record:
         explain += " Computation rarely takes that long for one record, so the code probably waits."
     of = f"median of {flow.plural(len(units))}"
     return h.flow_finding(
@@ -103,12 +105,14 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
         explain=explain,
         why=with_line(f"{code} takes {h.fmt.percent(share)} of the task time", stacks),
         cause="slow-python-code",
-        confidence=h.Confidence.MEDIUM if len(units) < limits.fewest else h.Confidence.HIGH,
+        confidence=h.Confidence.MEDIUM if len(units) < limits.min_triggers else h.Confidence.HIGH,
         rank=h.Rank.EXPLANATION,
         count=len(units),
         measurements=(
-            h.measurement("python-share", round(share, 3), "share", limits.python, over=of),
-            h.measurement("per-record", round(per_record, 1), "ms", limits.waits, over=of),
+            h.measurement("python-share", round(share, 3), "share", limits.python_share, over=of),
+            h.measurement(
+                "time-per-record", round(per_record, 1), "ms", limits.time_per_record, over=of
+            ),
             h.measurement("jvm-cpu-share", round(cpu, 3), "share", limits.cpu, over=of),
         ),
         actions=remedies_for_line(flow, "slow-python-code", stacks),

@@ -16,7 +16,7 @@ How it decides
 flowdiag recalculates the rates of the estimators from the batches, with bit-identical results. It examines the last
 third of the updates, but at least six. In `share` of them, the rate before the minimum is applied is below `minRate`.
 The median processing rate of the last six updates is below `minRate` as well. The batches of these updates contain at
-least `full` of the records that the floor permits, and the delay grows. If the source delivers less than the floor, a
+least `at-limit` of the records that the floor permits, and the delay grows. If the source delivers less than the floor, a
 lower floor changes nothing. If even small batches take the whole interval, lower rates do not help (see RT202).
 
 What to do
@@ -38,7 +38,7 @@ from flowdiag.analyses.rate.advice import what_if
 
 class Limits(h.Limits):
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of updates below `minRate`")
-    full: float = h.limit(
+    at_limit: float = h.limit(
         h.defaults.AT_LIMIT, "share", "minimum share of the records that the minimum rate permits"
     )
 
@@ -64,7 +64,7 @@ def _exceeds(estimator: h.Replay, state: h.StreamState, limits: Limits) -> bool:
     if not rates or median(rates) >= floor:
         return False
     permitted = floor * (state.interval_ms or 0) / 1000
-    return median(s.observation.elements for s in late) >= limits.full * permitted
+    return median(s.observation.elements for s in late) >= limits.at_limit * permitted
 
 
 def _finding(
@@ -90,10 +90,10 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         count=sum(step.is_at_floor for estimator in held for step in estimator.steps),
         measurements=(
-            h.measurement("floor", floor, "records/s"),
-            h.measurement("processed", round(able, 1), "records/s", floor, over=over),
-            h.measurement("wanted-rate", unclamped_rate, "records/s", over="before it was clamped"),
-            h.measurement("updates-at-floor", round(h.floor_share(held[0]), 3), "share"),
+            h.measurement("minimum-rate", floor, "records/s"),
+            h.measurement("processing-rate", round(able, 1), "records/s", floor, over=over),
+            h.measurement("target-rate", unclamped_rate, "records/s", over="before it was clamped"),
+            h.measurement("updates-at-minimum", round(h.floor_share(held[0]), 3), "share"),
         ),
         evidence=h.evidence_of(h.late_window(app.completed)),
         actions=h.remedies("rate-floor", app, proposed={"min-rate": proposed}, model=model),

@@ -14,7 +14,7 @@ How it decides
 The receiver of a stream restarted at least `restarts` times, according to the listener or the driver's log.
 The first recorded start counts as well if a stop precedes it, because the logs may begin while the receiver
 is running. A stop at the end of the application does not count. The rule counts starts rather than errors,
-because Spark does not always call `onReceiverError`. The finding is recovered when `quiet` has passed since
+because Spark does not always call `onReceiverError`. The finding is recovered when `recovery-time` has passed since
 the last start.
 
 What to do
@@ -38,7 +38,7 @@ class Limits(h.Limits):
     restarts: float = h.limit(
         1, "restarts", "minimum number of restarts; a healthy receiver has none"
     )
-    quiet: float = h.limit(600_000, "ms", "time without a start that proves a recovery")
+    recovery_time: float = h.limit(600_000, "ms", "time without a start that proves a recovery")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -74,7 +74,7 @@ def _finding(
     own = [record for record in records if not (record.cause or "").startswith("Stopped by driver")]
     changes = [record for record in own if record.what != "error"]
     end = app.last_us or 0
-    recovered = end - (last or end) > limits.quiet * 1000
+    recovered = end - (last or end) > limits.recovery_time * 1000
     state = h.State.RECOVERED if recovered else h.State.ONGOING
     over = h.fmt.plural(len(app.completed), "batch", "batches")
     return h.stream_finding(

@@ -12,7 +12,7 @@ the rows again each time.
 
 How it decides
 --------------
-The same batch ID appears in at least `tries` runs. The IDs come from the jobs in the event log
+The same batch ID appears in at least `runs` runs. The IDs come from the jobs in the event log
 (`streaming.sql.batchId`) and from progress events. A single restart repeats at most the batch that was
 running, and only once.
 
@@ -32,13 +32,13 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    tries: float = h.limit(3, "runs", "minimum number of runs; one restart repeats a batch once")
+    runs: float = h.limit(3, "runs", "minimum number of runs; one restart repeats a batch once")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query, about its last repeated batch."""
     for query, _ in assessed.queries:
-        again = [batch for batch, runs in query.tries.items() if runs >= limits.tries]
+        again = [batch for batch, runs in query.tries.items() if runs >= limits.runs]
         if not again:
             continue
         batch = max(again)
@@ -58,7 +58,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             cause="failing-batches",
             rank=h.Rank.EXPLANATION,
             count=runs,
-            measurements=(h.measurement("tries", runs, "runs", limits.tries, over=over),),
+            measurements=(h.measurement("runs", runs, "runs", limits.runs, over=over),),
             evidence=h.evidence_of(_records_about(query, batch)),
             actions=h.remedies("failing-batches", assessed.app, "look"),
         )

@@ -15,9 +15,9 @@ For DStreams, the rule uses the offset ranges of the recent batches, or the rang
 For queries, it uses the backlog of each partition in the recent triggers: the latest offset minus the end
 offset.
 
-Among at least `partitions` partitions, one must have `ratio` times the mean of the others, and at least `floor`
-records more. The same partition must stand out in `share` of the batches or triggers. The rule needs
-at least `fewest` batches or triggers. In addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a
+Among at least `partitions` partitions, one must have `ratio` times the mean of the others, and at least `floor` records
+more. The same partition must stand out in `share` of the batches or triggers. The rule needs at least `min-batches`
+batches or triggers. In addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a
 query, the backlog must grow.
 
 What to do
@@ -56,7 +56,7 @@ class Limits(h.Limits):
         "minimum number of partitions; of two partitions, one always has more records",
     )
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches with this skew")
-    fewest: float = h.fewest_limit("batches")
+    min_batches: float = h.min_count_limit("batches")
     use: float = h.use_limit()
 
 
@@ -67,7 +67,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         floor=limits.floor,
         partitions=limits.partitions,
         share=limits.share,
-        fewest=limits.fewest,
+        fewest=limits.min_batches,
     )
     for state in assessed.dstreams:
         if h.is_limited(state) or h.is_at_limit(state, use=limits.use):

@@ -14,11 +14,11 @@ How it decides
 State: Spark reports `commitTimeMs` as the sum over all partitions. flowdiag divides it by the number of partitions
 that run concurrently. The result must be at least `share` of the trigger and at least `floor`. The `customMetrics`
 of RocksDB name the part that takes the most time. The rule advises fewer partitions if each holds fewer than
-`rows` rows, and there are at least `more` times as many partitions as cores.
+`rows` rows, and there are at least `partitions-per-core` times as many partitions as cores.
 
 Metadata: `walCommit` and `commitOffsets` together must reach the same two limits.
 
-The values are medians over at least `fewest` recent triggers. The rule only applies if triggers overrun
+The values are medians over at least `min-triggers` recent triggers. The rule only applies if triggers overrun
 their interval or take at least `use` of it.
 
 What to do
@@ -61,10 +61,10 @@ class Limits(h.Limits):
         "rows",
         "maximum number of rows per partition; fewer rows take almost no time to write",
     )
-    more: float = h.limit(
+    partitions_per_core: float = h.limit(
         4.0, "ratio", "minimum number of partitions per core; the recommended maximum is three"
     )
-    fewest: float = h.fewest_limit("triggers")
+    min_triggers: float = h.min_count_limit("triggers")
     use: float = h.use_limit()
 
 
@@ -73,7 +73,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     cores = cores_of(assessed.app)
     for query, state in assessed.queries:
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.duration_ms]
-        if not h.is_at_limit(state, use=limits.use) or len(late) < max(1, limits.fewest):
+        if not h.is_at_limit(state, use=limits.use) or len(late) < max(1, limits.min_triggers):
             continue
         for kind in _KINDS:
             took, share = time_of_commits(late, kind, cores)
@@ -105,11 +105,13 @@ def _finding(
         rank=h.Rank.MECHANISM,
         measurements=(
             h.measurement(f"{kind}-commit", round(took), "ms"),
-            h.measurement("share", round(share, 3), "share", limits.share, over=over),
+            h.measurement("commit-share", round(share, 3), "share", limits.share, over=over),
         ),
         actions=h.remedies("slow-metadata-writes", assessed.app, "location")
         if kind == "metadata"
-        else commit_remedies(assessed.app, late[-1], largest, rows=limits.rows, more=limits.more),
+        else commit_remedies(
+            assessed.app, late[-1], largest, rows=limits.rows, more=limits.partitions_per_core
+        ),
     )
 
 

@@ -68,8 +68,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             rank=h.Rank.EXPLANATION,
             count=slow.batches,
             measurements=(
-                h.measurement("share", round(share, 3), "share", limits.share, over=over),
-                h.measurement("per-batch", round(mean), "ms"),
+                h.measurement("output-share", round(share, 3), "share", limits.share, over=over),
+                h.measurement("time-per-batch", round(mean), "ms"),
             ),
             evidence=h.evidence_of(h.slowest_first(h.late_window(app.completed))),
             ranked=True,

@@ -14,11 +14,11 @@ How it decides
 The rule counts each failure of a task, batch or query once, and each log record of the driver or an executor once.
 It looks for the messages `Failed to get records for ... after polling for`, `Cannot fetch record for offset ...`,
 offsets out of range, and for messages about data that Kafka no longer has. If a pasted exception shows a single
-poll, RT103 reports it. The finding names a partition if `mostly` of the failures name it.
+poll, RT103 reports it. The finding names a partition if `partition-share` of the failures name it.
 
 Checkpoints are slow if the median of `Checkpoint for time ... took ... ms` is above `share` of the interval, over
 at least `writes` checkpoints. `Exception thrown while writing record` of the write-ahead log counts unless it is
-within `at-end` of the application's end. A problem that occurred only once, or not within the last `quiet`, is
+within `shutdown` of the application's end. A problem that occurred only once, or not within the last `recovery-time`, is
 recovered, unless records were lost.
 
 What to do
@@ -58,9 +58,11 @@ _FAILED: Final = {
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the interval that a checkpoint takes")
     writes: float = h.limit(3, "checkpoints", "minimum number of checkpoints; fewer prove nothing")
-    mostly: float = h.limit(0.8, "share", "minimum share of failures that name the same partition")
-    at_end: float = h.limit(60_000, "ms", "time before the end that belongs to the shutdown")
-    quiet: float = h.limit(600_000, "ms", "time without a failure that proves a recovery")
+    partition_share: float = h.limit(
+        0.8, "share", "minimum share of failures that name the same partition"
+    )
+    shutdown: float = h.limit(60_000, "ms", "time before the end that belongs to the shutdown")
+    recovery_time: float = h.limit(600_000, "ms", "time without a failure that proves a recovery")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -75,7 +77,7 @@ def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Find
     app = assessed.app
     polls, gone = troubles(app, POLL), troubles(app, GONE)
     if polls and not (len(polls) == 1 and is_poll_pasted(app)):
-        partition, where = main_partition(polls, limits.mostly)
+        partition, where = main_partition(polls, limits.partition_share)
         yield _finding(
             assessed,
             polls,
@@ -87,7 +89,7 @@ def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Find
         )
     if not gone:
         return
-    partition, where = main_partition(gone, limits.mostly)
+    partition, where = main_partition(gone, limits.partition_share)
     late = (assessed.state.delay_ms if assessed.state is not None else None) or 0.0
     explain, retention = h.explanation("offsets-out-of-range"), None
     if late > 60_000:
@@ -127,7 +129,7 @@ def _storage(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Fi
             actions=h.remedies("slow-metadata-writes", app, "less-often"),
         )
     for template, (noun, several) in _FAILED.items():
-        if failed := failed_writes(app, template, limits.at_end):
+        if failed := failed_writes(app, template, limits.shutdown):
             yield _finding(
                 assessed,
                 failed,
@@ -150,7 +152,7 @@ def _finding(
 ) -> h.Finding:
     app, number, title = assessed.app, len(records), overrides["title"]
     last = max((r.time_us or 0 for r in records), default=0)
-    recent = (app.last_us or 0) - last < limits.quiet * 1000 and number > 1
+    recent = (app.last_us or 0) - last < limits.recovery_time * 1000 and number > 1
     state = h.State.ONGOING if recent or fatal else h.State.RECOVERED
     units = len(app.batches) + sum(len(query.triggers) for query in app.queries)
     over = h.fmt.plural(units, "batch", "batches")

@@ -11,7 +11,7 @@ The driver does this work in one thread, before any task starts. More cores or p
 How it decides
 --------------
 `latestOffset` (`getOffset` in older versions) and `getBatch` together take at least `floor` and at least `share`
-of a trigger. The rule uses the median of at least `fewest` recent triggers with rows. It ignores queries with time
+of a trigger. The rule uses the median of at least `min-triggers` recent triggers with rows. It ignores queries with time
 to spare: their triggers take less than `use` of the interval, or have pauses between them if the interval is unknown.
 
 What to do
@@ -42,7 +42,7 @@ class Limits(h.Limits):
         "ms",
         "minimum time that the source takes per trigger; a healthy source responds much faster",
     )
-    fewest: float = h.limit(
+    min_triggers: float = h.limit(
         3, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
     )
     use: float = h.use_limit()
@@ -56,7 +56,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             continue
         late = [t for t in h.late_triggers(query.triggers)[1:] if t.rows and t.duration_ms]
         source_ms = [sum(t.durations.get(part, 0) for part in _PARTS) for t in late]
-        if len(late) < max(1, limits.fewest):
+        if len(late) < max(1, limits.min_triggers):
             continue
         took = median(source_ms)
         share = median(ms / (t.duration_ms or 1) for ms, t in zip(source_ms, late, strict=True))
@@ -73,8 +73,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             cause="slow-source",
             rank=h.Rank.ROOT_CAUSE,
             measurements=(
-                h.measurement("asking-the-source", round(took), "ms", limits.floor, over=of),
-                h.measurement("share", round(share, 3), "share", limits.share, over=of),
+                h.measurement("source-time", round(took), "ms", limits.floor, over=of),
+                h.measurement("source-share", round(share, 3), "share", limits.share, over=of),
             ),
             actions=h.remedies("slow-source", assessed.app),
         )

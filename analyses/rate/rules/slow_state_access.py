@@ -12,20 +12,20 @@ More shuffle partitions or input limits do not help while each key costs a disk 
 How it decides
 --------------
 The rule only applies if triggers overrun their interval, take at least `use` of it, or follow each other without a
-pause. The values are medians over at least `fewest` recent triggers with rows.
+pause. The values are medians over at least `min-triggers` recent triggers with rows.
 
 Reads: the rule divides `rocksdbGetLatency` and `rocksdbPutLatency` by the number of partitions that run
 concurrently. The result must be at least `share` of the trigger. The finding also lists block cache misses and
 writer stalls.
 
-Loads: in at least `mostly` of the triggers, partitions load their state from the checkpoint location
+Loads: in at least `reload-share` of the triggers, partitions load their state from the checkpoint location
 (`rocksdbNumLoadedFromDfs`), or do not find it in the memory of the executor (`loadedMapCacheMissCount`). Spark 4.1 and
 later also report how long the loads take (`rocksdbLoadLatencyMs`).
 
 What to do
 ----------
-Reads: use a larger block cache, or a higher limit if `boundedMemoryUsage` is on, and a faster local disk. Loads: use a longer `spark.locality.wait` and a fixed set
-of executors.
+Reads: use a larger block cache, or a higher limit if `boundedMemoryUsage` is on, and a faster local disk. Loads: use a
+longer `spark.locality.wait` and a fixed set of executors.
 
 False alarms
 ------------
@@ -52,10 +52,10 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.4, "share", "minimum share of a trigger's duration that the step takes"
     )
-    mostly: float = h.limit(
+    reload_share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of triggers with reloads; tasks sometimes move"
     )
-    fewest: float = h.fewest_limit("triggers")
+    min_triggers: float = h.min_count_limit("triggers")
     use: float = h.use_limit()
 
 
@@ -67,14 +67,14 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if query is None or not h.has_no_pause(flow, use=limits.use):
             continue
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.duration_ms and t.state]
-        if len(late) < max(1, limits.fewest):
+        if len(late) < max(1, limits.min_triggers):
             continue
         took = median(spent_ms(t, ACCESS, cores) for t in late)
         share = median(min(1.0, spent_ms(t, ACCESS, cores) / (t.duration_ms or 1)) for t in late)
         if took and share >= limits.share:
             yield _slow(assessed, query, late, took, share, limits)
         loaded = [*reloads(late)]
-        if len(loaded) >= max(1, limits.mostly * (len(late) - 1)):
+        if len(loaded) >= max(1, limits.reload_share * (len(late) - 1)):
             yield _reload_finding(assessed, query, late, loaded, limits)
 
 
@@ -92,11 +92,11 @@ def _slow(
     part, over = h.fmt.percent(share), f"median of {h.fmt.plural(len(late), 'trigger')}"
     measured = [
         h.measurement("state-access", round(took), "ms", over=over),
-        h.measurement("share", round(share, 3), "share", limits.share, over=over),
+        h.measurement("state-access-share", round(share, 3), "share", limits.share, over=over),
     ]
     if gets:
         each = total(late, ("rocksdbGetLatency",)) * 1000 / gets
-        measured.append(h.measurement("per-read", round(each), "us", over=f"{gets:,} reads"))
+        measured.append(h.measurement("time-per-read", round(each), "us", over=f"{gets:,} reads"))
     if hits + misses:
         measured.append(
             h.measurement("block-cache-misses", round(misses / (hits + misses), 3), "share")
@@ -141,7 +141,7 @@ def _reload_finding(
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
-            h.measurement("loads", round(share, 3), "share", limits.mostly, over=of),
+            h.measurement("reload-share", round(share, 3), "share", limits.reload_share, over=of),
             h.measurement("partitions", max(count for _, count in loaded), over="most per trigger"),
             h.measurement(
                 "load-time", total(late, (LOAD,)) or None, "ms", over="sum over partitions"

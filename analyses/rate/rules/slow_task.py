@@ -14,14 +14,14 @@ How it decides
 --------------
 flowdiag aggregates the tasks of each stage in the event log. In at least `share` of the recent batches, the
 slowest task takes `ratio` times the mean of the others and at least `floor` longer. It also takes at least
-`part` of the batch.
+`batch-share` of the batch.
 
-The data is skewed if this task reads `more` times the records or bytes of the others. Spark counts no records for
+The data is skewed if this task reads `record-ratio` times the records or bytes of the others. Spark counts no records for
 receivers and for Kafka's direct stream. For these streams, the data is probably skewed if the slowest task has the
-same partition number in `same` of these batches, and the confidence is lower.
+same partition number in `same-partition` of these batches, and the confidence is lower.
 
-The state is skewed if the slowest task has `more` times the state rows of the others. The metric `number of total state
-rows` of each task shows them.
+The state is skewed if the slowest task has `record-ratio` times the state rows of the others. The metric `number of
+total state rows` of each task shows them.
 
 What to do
 ----------
@@ -53,17 +53,19 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.6, "share", "minimum share of batches with a slow task; a single slow batch is a hiccup"
     )
-    part: float = h.limit(
+    batch_share: float = h.limit(
         0.5,
         "share",
         "minimum share of the batch that the task takes; below it, other tasks matter more",
     )
-    more: float = h.limit(
+    record_ratio: float = h.limit(
         2.0,
         "ratio",
         "minimum number of records as a multiple of the other tasks' mean; below it, the task is a straggler",
     )
-    same: float = h.limit(0.8, "share", "minimum share of batches with the same slowest partition")
+    same_partition: float = h.limit(
+        0.8, "share", "minimum share of batches with the same slowest partition"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -79,7 +81,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 unit.stage,
                 ratio=limits.ratio,
                 floor=limits.floor,
-                part=limits.part,
+                part=limits.batch_share,
             )
         ]
         if slow and len(slow) >= limits.share * len(units):
@@ -89,7 +91,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 def _finding(
     flow: h.Flow, slow: list[tuple[h.Unit, h.StageLoad]], count: int, limits: Limits
 ) -> h.Finding:
-    straggler = straggler_of([stage for _, stage in slow], more=limits.more, same=limits.same)
+    straggler = straggler_of(
+        [stage for _, stage in slow], more=limits.record_ratio, same=limits.same_partition
+    )
     ratio, share, last = straggler.ratio, straggler.share, straggler.last
     cause, remedies, explain = "data-skew", ["spread"], h.text("RT303.more-records")
     confidence, rank, extra = h.Confidence.HIGH, h.Rank.ROOT_CAUSE, ""

@@ -14,12 +14,13 @@ How it decides
 A trigger is slow if it takes at least `floor`, and longer than its interval if that is known. The first trigger of a
 run does not count. Another query must be running during at least `share` of the slow trigger.
 
-With an event log, the jobs of the slow trigger must take at least `longer` times as long as all tasks of its longest
+With an event log, the jobs of the slow trigger must take at least `ratio` times as long as all tasks of its longest
 stage. The rest is time spent waiting for a core. Without task times, the trigger must start during a trigger of the
-other query, and end within `after` of that trigger's end. In that case, at least `short` other triggers with rows must
-be `longer` times shorter.
+other query, and end within `end-gap` of that trigger's end. In that case, at least `fast-triggers` other triggers with
+rows must be `ratio` times shorter.
 
-At least `fewest` triggers must meet these conditions, and make up at least `mostly` of the total time of slow triggers.
+At least `min-triggers` triggers must meet these conditions, and make up at least `wait-share` of the total time of slow
+triggers.
 
 What to do
 ----------
@@ -43,22 +44,24 @@ class Limits(h.Limits):
         1000, "ms", "minimum duration of a trigger; shorter triggers fit into most intervals"
     )
     share: float = h.limit(0.5, "share", "minimum overlap of the trigger with the other query")
-    longer: float = h.limit(
+    ratio: float = h.limit(
         3,
         "ratio",
         "minimum duration as a multiple of a trigger that did not wait; a busy core or more "
         "rows explain smaller ratios",
     )
-    after: float = h.limit(
+    end_gap: float = h.limit(
         1500,
         "ms",
         "maximum time from the end of the other query's trigger to the end of this trigger",
     )
-    fewest: float = h.limit(
+    min_triggers: float = h.limit(
         3, "triggers", "minimum number of slow triggers; two may be a coincidence"
     )
-    short: float = h.limit(2, "triggers", "minimum number of fast triggers without the other query")
-    mostly: float = h.limit(
+    fast_triggers: float = h.limit(
+        2, "triggers", "minimum number of fast triggers without the other query"
+    )
+    wait_share: float = h.limit(
         0.7,
         "share",
         "minimum share of the slow triggers' time that waiting for the other query explains",
@@ -70,9 +73,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     starvation = Starvation(
         floor=limits.floor,
         share=limits.share,
-        longer=limits.longer,
-        after=limits.after,
-        short=limits.short,
+        longer=limits.ratio,
+        after=limits.end_gap,
+        short=limits.fast_triggers,
     )
     for query, _ in assessed.queries:
         slow = starvation.slow(query)
@@ -80,7 +83,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         by_other = [(starvation.starved(query, slow, other), other) for other in others]
         starved, other = max(by_other, key=lambda one: len(one[0]), default=([], query))
         times = [sum(t.duration_ms or 0 for t in some) for some in (starved, slow)]
-        if len(starved) >= max(1, limits.fewest) and times[0] >= limits.mostly * times[1]:
+        if len(starved) >= max(1, limits.min_triggers) and times[0] >= limits.wait_share * times[1]:
             yield _finding(assessed, query, starved, other)
 
 

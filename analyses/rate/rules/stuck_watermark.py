@@ -13,7 +13,7 @@ How it decides
 --------------
 The rule needs at least `triggers` recent triggers with rows.
 
-Stuck: the watermark does not change while the newest event time takes at least `times` different values. In most
+Stuck: the watermark does not change while the newest event time takes at least `event-times` different values. In most
 cases, one of several inputs of a join or union is idle, because Spark uses the minimum of their watermarks by
 default. The finding names the sources that read no rows (`sources[].numInputRows`). RT411 reports a watermark that
 is ahead of the clock.
@@ -54,7 +54,7 @@ class Limits(h.Limits):
         "triggers",
         "minimum number of triggers with rows; a watermark usually advances with each trigger",
     )
-    times: float = h.limit(STUCK_TIMES, "times", "minimum number of distinct event times")
+    event_times: float = h.limit(STUCK_TIMES, "times", "minimum number of distinct event times")
     lag: float = h.limit(
         60_000, "ms", "minimum growth of the watermark's lag; sources jitter by less"
     )
@@ -66,7 +66,7 @@ class Limits(h.Limits):
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query whose watermark stalls or falls behind."""
     for query, _ in assessed.queries:
-        if stuck := stuck_triggers(query, fewest=limits.triggers, times=limits.times):
+        if stuck := stuck_triggers(query, fewest=limits.triggers, times=limits.event_times):
             yield _stuck_finding(assessed, query, stuck, limits)
             continue
         late = marked_triggers(query, limits.triggers)
@@ -137,7 +137,7 @@ def _behind(
         rank=h.Rank.MECHANISM,
         measurements=(
             h.measurement("growth", rise, "ms", limits.lag, over=over),
-            h.measurement("behind", round(last), "ms"),
+            h.measurement("watermark-lag", round(last), "ms"),
         ),
         actions=h.remedies("lagging-watermark", assessed.app),
     )

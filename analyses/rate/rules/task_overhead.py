@@ -11,7 +11,7 @@ Tasks process no records during that time. The bottleneck is memory or the netwo
 
 How it decides
 --------------
-The task metrics come from the event log and cover the longest stage of at least `fewest` recent batches. In at
+The task metrics come from the event log and cover the longest stage of at least `min-batches` recent batches. In at
 least `share` of these batches, one of three values reaches its limit. `gc` and `fetch` are the limits for the
 share of task time spent on garbage collection and on waiting for shuffle blocks. `spill` is the limit for the
 amount of spilled data. The rule only applies if batches queue or take at least `use` of the interval.
@@ -48,7 +48,7 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.6, "share", "minimum share of recent batches that exceed one of these limits"
     )
-    fewest: float = h.fewest_limit("batches")
+    min_batches: float = h.min_count_limit("batches")
     use: float = h.use_limit()
 
 
@@ -83,7 +83,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per kind of overhead and application or query."""
     for flow in h.flows_of(assessed):
         units = [(unit, unit.stage) for unit in flow.units if unit.stage is not None]
-        if not h.is_at_limit(flow.state, use=limits.use) or len(units) < max(1, limits.fewest):
+        if not h.is_at_limit(flow.state, use=limits.use) or len(units) < max(1, limits.min_batches):
             continue
         for cause, value_of, least_of, unit, text in _KINDS:
             values, least = [value_of(stage) for _, stage in units], least_of(limits)

@@ -11,7 +11,7 @@ The job is stable but too slow. The remaining data waits in the source, or is lo
 
 How it decides
 --------------
-At least `share` of the recent batches contain `full` of the records that the estimator permitted during their
+At least `share` of the recent batches contain `at-limit` of the records that the estimator permitted during their
 interval. If batches overrun and wait longer each time, the rule does not apply, because the rate is still too
 high. An example is the first half of spark/4.0.1/failing-batches. The finding shows which term limits the rate:
 the processing rate itself, the delay (integral) term, the floor, or the ceiling.
@@ -38,7 +38,7 @@ _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 class Limits(h.Limits):
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches at the limit")
-    full: float = h.limit(
+    at_limit: float = h.limit(
         h.defaults.AT_LIMIT, "share", "minimum share of the permitted records that a batch contains"
     )
 
@@ -48,7 +48,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
         found = h.caps.dstream_caps(
-            assessed.app, late, assessed.estimators, full=limits.full, permitted=limits.share
+            assessed.app, late, assessed.estimators, full=limits.at_limit, permitted=limits.share
         )
         caps = [cap for cap in found if cap.kind == "pid"]
         if state.stability not in _STATES or not caps:

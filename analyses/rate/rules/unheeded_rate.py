@@ -94,7 +94,7 @@ def _finding(
         why=why,
         rank=h.Rank.ROOT_CAUSE,
         count=len(batches),
-        measurements=(h.measurement("batches-beyond", len(batches), "batches"),),
+        measurements=(h.measurement("batches-over-limit", len(batches), "batches"),),
         evidence=h.evidence_of(batches),
         actions=h.remedies("unheeded-rate", assessed.app),
     )

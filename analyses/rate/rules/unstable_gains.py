@@ -13,8 +13,8 @@ of the interval.
 How it decides
 --------------
 flowdiag recalculates the rates of the estimators and examines the second half of the updates, but at least the last
-`updates`. The rate changes direction in at least `turns` of these updates. The spread of the rates (90th minus 10th
-percentile) is at least `swing` of their median. In addition, a gain is outside the stable range: the proportional
+`updates`. The rate changes direction in at least `reversals` of these updates. The spread of the rates (90th minus 10th
+percentile) is at least `rate-spread` of their median. In addition, a gain is outside the stable range: the proportional
 gain is above `proportional`, or the derivative gain is above 0.
 
 What to do
@@ -36,10 +36,10 @@ from flowdiag.analyses.rate.stability import quantile
 
 
 class Limits(h.Limits):
-    swing: float = h.limit(
+    rate_spread: float = h.limit(
         0.5, "share", "minimum spread of the rates that the estimator sets; 10% to 20% are normal"
     )
-    turns: float = h.limit(
+    reversals: float = h.limit(
         0.45,
         "share",
         "minimum share of updates that reverse the direction; a trend has few "
@@ -63,7 +63,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             gain = "derived" if estimator.gains.derived > 0 else None
             if estimator.gains.proportional > limits.proportional:
                 gain = "proportional"
-            if found and gain and found[0] >= limits.swing and found[1] >= limits.turns:
+            if found and gain and found[0] >= limits.rate_spread and found[1] >= limits.reversals:
                 yield _finding(assessed, state, estimator, gain, found, limits)
                 break
 
@@ -94,8 +94,8 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         count=len(estimator.updates),
         measurements=(
-            h.measurement("swing", round(spread, 3), "share", limits.swing),
-            h.measurement("turns", round(turns, 3), "share", limits.turns),
+            h.measurement("rate-spread", round(spread, 3), "share", limits.rate_spread),
+            h.measurement("reversals", round(turns, 3), "share", limits.reversals),
         ),
         evidence=h.evidence_of(b for b in assessed.app.completed if b.time_ms in late),
         actions=h.remedies("unstable-gains", assessed.app, gain, model=model),

@@ -14,7 +14,7 @@ How it decides
 --------------
 The requested slots are in the declared requirements (the ResourceManager's log or the REST response
 `resource-requirements`). The number of used slots is the parallelism of the widest task in the current run,
-provided that this many slots were allocated. The rule reports a difference that lasts at least `lasts`.
+provided that this many slots were allocated. The rule reports a difference that lasts at least `duration`.
 
 What to do
 ----------
@@ -35,7 +35,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Limits(h.Limits):
-    lasts: float = h.limit(
+    duration: float = h.limit(
         60,
         "s",
         "minimum time that the job runs with too few slots; TaskManagers may take this long "
@@ -51,7 +51,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     if is_reactive(job.job):
         return
     lasts_ms = usage.lasts_ms
-    if lasts_ms is None or lasts_ms < limits.lasts * 1000:
+    if lasts_ms is None or lasts_ms < limits.duration * 1000:
         return
     reports = autoscaling.events_of(job.cluster, job).get("report", [])
     by = "the autoscaler requests" if reports else "the job requests"
@@ -72,7 +72,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         measurements=(
             h.measurement("requested-slots", usage.desired, "slots"),
             h.measurement("used-slots", usage.used, "slots", usage.desired),
-            h.measurement("lasts", lasts_ms, "ms", limits.lasts * 1000),
+            h.measurement("duration", lasts_ms, "ms", limits.duration * 1000),
         ),
         evidence=h.cite([(usage.ref, usage.since_us)]),
         actions=h.remedies("not-enough-slots", job.job, "taskmanagers", "slots"),

@@ -57,7 +57,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         cause="frame-too-large",
         rank=h.Rank.FATAL,
         option=option,
-        measurements=(h.measurement("message", worst.size, "bytes", most),),
+        measurements=(h.measurement("message-size", worst.size, "bytes", most),),
         actions=(
             h.Action(
                 text="Raise the frame size to the same value on all processes and clients",

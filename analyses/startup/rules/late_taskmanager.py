@@ -12,7 +12,7 @@ A job starts only when its last slot is available, so one slow node delays the w
 How it decides
 --------------
 The rule compares the registrations up to the end of the wait for slots. The last TaskManager must register
-during the wait, and at least `late` after the median of the others.
+during the wait, and at least `delay` after the median of the others.
 
 What to do
 ----------
@@ -36,7 +36,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Limits(h.Limits):
-    late: float = h.limit(
+    delay: float = h.limit(
         15, "s", "minimum delay of a TaskManager; most start within a few seconds of each other"
     )
 
@@ -57,7 +57,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         if len(registered) < 2 or registered[-1][0] < begun:
             continue
         late = _late_ms(registered)
-        if late >= limits.late * 1000:
+        if late >= limits.delay * 1000:
             yield _finding(job, registered[-1][1], late, start.started_us)
 
 
@@ -84,7 +84,7 @@ def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h
         rank=h.Rank.MECHANISM,
         first_us=begun,
         last_us=worker.registered_us,
-        measurements=(h.measurement("late", round(late), "ms"),),
+        measurements=(h.measurement("delay", round(late), "ms"),),
         evidence=h.cite([(worker.ref, worker.registered_us)]),
         actions=h.remedies("late-taskmanager", job.job),
     )

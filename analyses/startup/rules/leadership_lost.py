@@ -11,7 +11,7 @@ Every leader change suspends and restarts all jobs.
 How it decides
 --------------
 The rule reads Flink's own log lines. A component that stops also gives up its leadership. A revocation less than
-`end` before the end of the input therefore counts only if the leader election failed at most `after` before it.
+`shutdown` before the end of the input therefore counts only if the leader election failed at most `window` before it.
 An election fails if a lock was not renewed, a session timed out or a connection was lost. The rule reports a failed
 election if a component then lost its leadership or a job was suspended. It also reports a job that was suspended
 because its JobManager is no longer the leader.
@@ -43,12 +43,12 @@ _LOCK: Final = ("leader-lock-lost",)
 
 
 class Limits(h.Limits):
-    end: float = h.limit(
+    shutdown: float = h.limit(
         15,
         "s",
         "time before the end of the log to ignore, because a shutdown also revokes leadership",
     )
-    after: float = h.limit(
+    window: float = h.limit(
         60, "s", "maximum time from a failed election to the suspension of the job"
     )
 
@@ -57,10 +57,10 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """Report all leader changes of the cluster in one finding."""
     signs = leadership_signs(facts)
     lost = incidents_by_template(facts, _REVOKED) or incidents_by_template(facts, _LOCK)
-    times, after_us = times_us(signs), limits.after * 1_000_000
+    times, after_us = times_us(signs), limits.window * 1_000_000
     suspended = [i for i in suspensions(facts) if follows(i, times, after_us)]
     failed = [i for i in lost if follows(i, times, after_us)]
-    end = float("inf") if facts.last_us is None else facts.last_us - limits.end * 1_000_000
+    end = float("inf") if facts.last_us is None else facts.last_us - limits.shutdown * 1_000_000
     revoked = [i for i in lost if i in failed or (i.time_us or 0) < end]
     if suspended or failed:
         yield _failed_election_finding(facts, signs, revoked, suspended)

@@ -93,7 +93,7 @@ def _open(facts: h.StartupFacts, requested: int, waited: float, *, running: bool
         explain=h.explanation("no-container", where=where),
         measurements=(
             h.measurement("open-requests", requested, "workers"),
-            h.measurement("registered", registered, "workers"),
+            h.measurement("registered-workers", registered, "workers"),
         ),
         evidence=h.cite([*refusals, (facts.last_request_ref, None)]),
         actions=h.remedies("no-container", h.UNKNOWN_JOB),
@@ -118,7 +118,7 @@ def _undeployed_jobmanager_finding(facts: h.StartupFacts) -> h.Iterator[h.Findin
         cause="no-container",
         rank=h.Rank.FATAL,
         explain="The application waits in its queue, or no node has room for the container.",
-        measurements=(h.measurement("waited", waited, "ms"),),
+        measurements=(h.measurement("wait-time", waited, "ms"),),
         actions=h.remedies("no-container", h.UNKNOWN_JOB, "ask", "queue"),
     )
 

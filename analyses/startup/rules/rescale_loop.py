@@ -104,7 +104,7 @@ def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Fin
         measurements=(
             h.measurement("rescales", len(loop), "rescales"),
             h.measurement("reversals", _reversals(loop), "changes", limits.reversals),
-            h.measurement("requested", requested, "rescales"),
+            h.measurement("requested-rescales", requested, "rescales"),
         ),
         evidence=h.cite((rescale.ref, rescale.time_us) for rescale in loop),
         ranked=True,

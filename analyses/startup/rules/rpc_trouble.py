@@ -71,7 +71,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         severity=h.Severity.WARNING if many else h.Severity.INFO,
         title=_title(count, timeout, from_peer, peer),
         option=option,
-        measurements=(h.measurement("calls", count),),
+        measurements=(h.measurement("timed-out-calls", count),),
         actions=(
             *h.remedies("rpc-trouble", h.UNKNOWN_JOB, "other-side"),
             h.Action(

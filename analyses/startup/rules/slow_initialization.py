@@ -12,10 +12,10 @@ A job processes nothing until the last task is RUNNING. The first checkpoint wai
 How it decides
 --------------
 Since Flink 1.13, a task is INITIALIZING while it opens its operators and reads its state. Before Flink 1.13, a task is
-RUNNING during that time, so the logs do not show the duration. The slowest task must take at least `slow`. If it
+RUNNING during that time, so the logs do not show the duration. The slowest task must take at least `duration`. If it
 takes at least `ratio` times the median of all others, the finding names the subtask. If all tasks are slow, the
 reason is probably in the vertex or the storage. The rule blames the restore if the task's TaskManager read state
-for at least `reading` of the initialization.
+for at least `read-share` of the initialization.
 
 Flink 1.19 and later report a trace span for the initialization. It splits the restore into the download from
 the checkpoint storage, the rebuilding of the state store, and in-flight data. The finding and its first remedy
@@ -51,7 +51,7 @@ _WORK: Final = {
 
 
 class Limits(h.Limits):
-    slow: float = h.limit(
+    duration: float = h.limit(
         10,
         "s",
         "minimum duration of a subtask's initialization; opening connections takes only a few "
@@ -60,14 +60,14 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         5, "ratio", "minimum duration as a multiple of the other subtasks' median"
     )
-    reading: float = h.limit(
+    read_share: float = h.limit(
         0.5, "share", "minimum share of the initialization spent reading state"
     )
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """Report the slowest start of each job."""
-    slow = slow_starts(job, limits.slow)
+    slow = slow_starts(job, limits.duration)
     if not slow:
         return
     worst = max(slow, key=lambda each: each.took)
@@ -76,7 +76,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     long = h.fmt.duration(took)
     # The TaskManager's own log lines or, without them, the span separate the restore from the work after it.
     read = read_ms(start, task)
-    restoring = start.restored if read is None else read >= took * limits.reading
+    restoring = start.restored if read is None else read >= took * limits.read_share
     cause = "slow-restore" if restoring else "slow-open"
     alone = worst.is_far_above(others, limits.ratio)
     signals = signals_of(worst, slow, name, read if restoring else None, limits.ratio)

@@ -11,7 +11,7 @@ A slow step delays the start of the job and every restart.
 
 How it decides
 --------------
-A step is slow if it takes at least `slow`. Other rules cover the wait for slots and the initialization.
+A step is slow if it takes at least `duration`. Other rules cover the wait for slots and the initialization.
 
 What to do
 ----------
@@ -38,14 +38,14 @@ _JUDGED: Final = ("submission", "resource-manager", "deployment")
 
 
 class Limits(h.Limits):
-    slow: float = h.limit(
+    duration: float = h.limit(
         30, "s", "minimum duration of a step; on an idle cluster, steps take seconds"
     )
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """Report each slow step of the cluster, and for each job and step the slowest start."""
-    longest = limits.slow * 1000
+    longest = limits.duration * 1000
     for step in facts.cluster_steps:
         if _took_ms(step) >= longest and not _has_hole(facts, step):
             yield _finding(None, step, longest)
