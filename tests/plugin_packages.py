@@ -85,7 +85,7 @@ _GOOD = {
 
 
         class StorageLimits(Limits):
-            refusals: float = limit(2, "records", "a single one may be a race with a cleanup")
+            refusals: float = limit(2, "records", "minimum number of refusals; a single refusal may race with a cleanup")
 
 
         def judge(job: Job, limits: StorageLimits) -> Iterator[Finding]:

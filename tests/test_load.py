@@ -70,7 +70,7 @@ def many_checkpoints(count: int) -> Facts:
 
 
 def many_crises(count: int) -> Facts:
-    """Return checkpoints that fail and recover, again and again."""
+    """Return checkpoints that fail and recover repeatedly."""
     bench = Bench()
     for number in range(count // 8):
         bench.run = 1 + number // 10
@@ -141,7 +141,7 @@ def many_triggers(count: int) -> Facts:
 
 
 def many_starts(count: int) -> Facts:
-    """Return a job that is started again and again, with losses and troubles."""
+    """Return a job that is restarted repeatedly, with losses and errors."""
     starts = [
         startup.start(
             startup.task(0, at=n * 60 + 1), startup.task(1, at=n * 60 + 2), number=n, at=n * 60

@@ -507,7 +507,7 @@ def earlier_sibling_text(job: JobFacts, found: NamedCulprit) -> str | None:
         return None
     name = fmt.subtask_of(about.task, before, about.parallelism)
     return (
-        "It has been the busiest subtask only recently. Over all samples, it was busy "
+        "It became the busiest subtask only recently. Over all samples, it was busy "
         f"{fmt.percent(mine / 1000)} of the time, {name} {fmt.percent(busy / 1000)}, and the "
         f"others at most {fmt.percent(rest / 1000)}."
     )

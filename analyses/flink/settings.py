@@ -151,7 +151,7 @@ def setup_of(job: JobFacts) -> Setup:
 
 _ROCKSDB: Final = "state.backend.rocksdb."
 _NOT_IN_FORST: Final = ("checkpoint.transfer.thread.num", "manual-compaction.min-interval")
-"""Options of RocksDB that ForSt lacks. It has the others that flowdiag proposes (`ForStOptions`, 2.3)."""
+"""Options of RocksDB that ForSt lacks. ForSt has all other options that flowdiag proposes (`ForStOptions`, 2.3)."""
 
 
 def key_in_store(key: str, setup: Setup) -> str | None:

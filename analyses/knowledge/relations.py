@@ -35,7 +35,7 @@ class Relation:
         explain: codes of the rules whose findings are explained.
         same_cause: whether both must have the same cause, or the explained finding none.
         only: causes that the explained finding may have, apart from none. Without any, all causes.
-        symptoms: whether the explained finding must rank as a symptom, because an error of its own has another reason.
+        symptoms: whether the explained finding must rank as a symptom, because a finding with its own error has another cause.
         shared: what both findings must have in common.
         replaces: causes of the explaining finding that are less specific than the cause of the explained one.
         within_s: the maximum number of seconds from the end of the explaining finding to the start of the explained one.
@@ -438,7 +438,7 @@ RELATIONS: Final = (
         explain=("CP301",),
         only=_OF_LOSS,
         clause="its tasks fail when the process ends, and restart elsewhere from the last checkpoint",
-        source="other exceptions of restarted tasks have a reason of their own",
+        source="other exceptions of restarted tasks have their own cause",
     ),
     Relation(
         name="tasks-lost",

@@ -58,7 +58,7 @@ _SURVIVED: Final = {
     "tasks": "The tasks in this process kept running after it.",
     "stream": "No task, batch or query failed, and the log continues: the application handled it.",
 }
-"""By the value of `survived`, what continued after a failure."""
+"""Texts on what continued after a failure, by the value of `survived`."""
 _MODEST: Final = (Severity.WARNING, "The text does not show whether anything ended because of it.")
 
 

@@ -16,7 +16,7 @@ from flowdiag.analyses.neighbours.facts import (
 from flowdiag.parsers.neighbours.sessions import POSTGRES
 
 SNAPSHOTS: Final = 2
-"""Minimum number of snapshots with a wait: one may catch a lock that is held for a moment."""
+"""Minimum number of snapshots with a wait: a single snapshot may catch a briefly held lock."""
 LONG_MS: Final = 10_000
 """Minimum duration of a wait in the server's log: a busy database has many short waits."""
 

@@ -185,7 +185,7 @@ def event_time(job: JobQueues) -> EventTime:
 def needs_event_time(job: JobQueues, task: str) -> bool | None:
     """Return whether the windows of a task use event time, according to Flink's description, or None if unknown.
 
-    Processing-time windows also register `numLateRecordsDropped`. The description of a task with a name of its own may not
+    Processing-time windows also register `numLateRecordsDropped`. The description of a task with a custom name may not
     mention its windows.
     """
     vertices = job.job.graph.vertices if job.job.graph is not None else ()

@@ -134,7 +134,7 @@ def _sources_wait_for(spells: Sequence[Spell]) -> str:
     for spell in spells:
         if spell.state is State.ONGOING:
             name = fmt.shorten(spell.task)
-            return f"sources wait for {name}, as is usual while a job starts or catches up"
+            return f"sources wait for {name}, which is normal while a job starts or catches up"
     return "sources wait for downstream tasks, but no single task stands out"
 
 

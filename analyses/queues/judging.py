@@ -36,7 +36,7 @@ _ISOLATED: Final = 0.01
 
 
 def severity_of(job: JobQueues, spell: Spell) -> Severity:
-    """Return the severity of a spell. The usual cost of a start or a restore is informational."""
+    """Return the severity of a spell. The normal cost of a start or a restore is informational."""
     if spell.is_ordinary:
         return Severity.INFO
     share = len(spell.windows) / max(len(job.windows), 1)

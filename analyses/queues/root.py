@@ -172,7 +172,7 @@ class Spell:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether this is the usual cost of a start, a restore or a rescaling, or of a job that keeps up with its source.
+        """Whether this is the normal cost of a start, a restore or a rescaling, or of a job that keeps up with its source.
 
         A task that processes its backlog is busy in all its subtasks and catches up. Skewed or slow subtasks are only
         ordinary if they recover soon. A `fatal` spell is never ordinary. An ongoing spell is only ordinary in a young

@@ -21,7 +21,7 @@ from flowdiag.analyses.queues.root import notable_spells
 SPENT: Final = 0.95
 """Minimum share of exclusive and of floating buffers in use: rounding and races keep full pools below 1."""
 NEARLY: Final = 0.9
-"""Minimum share of the capacity in use. A full queue briefly releases its last buffers again and again."""
+"""Minimum share of the capacity in use. A full queue repeatedly releases its last buffers for a moment."""
 OLD_POOL: Final = (1, 9)
 """The first version that does not count an unflushed buffer as backlog. In earlier versions, full pools are normal.
 """

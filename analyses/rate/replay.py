@@ -50,7 +50,7 @@ class Replay:
 
 
 def ignores_rate(app: ApplicationFacts) -> bool:
-    """Return whether no DStream heeds a rate: only receivers and Kafka do. A stream of files takes all new files."""
+    """Return whether no DStream follows a rate limit: only receivers and Kafka do. A stream of files takes all new files."""
     described = [s.description or "" for batch in app.batches for s in batch.streams]
     if app.receivers or app.blocks or app.partitions or any("topic" in d for d in described):
         return False

@@ -110,7 +110,7 @@ def _check_executors(spark: SparkSession, master: str, discovery: Discovery) -> 
     if unpacked:
         raise InputError(
             f"{unpacked[0]}: unpacked on this host, where the executors of {master} cannot read it",
-            hint="unpack it where they can read it, or omit --master",
+            hint="unpack it in a place that the executors can read, or omit --master",
         )
     from flowdiag.parsers.on_spark.frame import check_executors
 

@@ -234,7 +234,7 @@ def _rows(
 def _responses_until_damage(
     data: bytes, collected: Collected | None, name: str
 ) -> tuple[list[_Response], Unreadable | None]:
-    """Return the responses before the first damage, and the error at that position, or None if there is no damage."""
+    """Return the responses before the first damaged part, and the error at that position, or None."""
     answers: list[_Response] = []
     damage = None
     try:

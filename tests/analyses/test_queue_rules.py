@@ -174,7 +174,9 @@ def test_ongoing_catch_up_after_a_restore_is_information() -> None:
     assert findings(job)["BP102"].severity is Severity.INFO
     assert judged(job).verdict is Verdict.HEALTHY
     flow = flow_of(job)
-    assert flow is not None and flow.text.startswith("sources wait for Sink: deliver, as is usual")
+    assert flow is not None and flow.text.startswith(
+        "sources wait for Sink: deliver, which is normal"
+    )
 
 
 def test_catch_up_is_limited_to_ten_minutes() -> None:

@@ -456,7 +456,7 @@ def test_advice_for_late_batches_fits_their_source_and_lineage(
     assert first in found.actions[0].text
     options = {action.option for action in found.actions}
     assert ("spark.streaming.backpressure.enabled" in options) is back_pressure
-    assert ("only receivers and Kafka heed a rate" in found.explain) is not back_pressure
+    assert ("only receivers and Kafka follow a rate limit" in found.explain) is not back_pressure
 
 
 @pytest.mark.parametrize(("rows", "named"), [(1_100, True), (200_000, False)])

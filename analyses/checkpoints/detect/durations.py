@@ -49,7 +49,7 @@ def slow_after_start(
 ) -> tuple[h.Checkpoint, ...]:
     """Return the slow checkpoints after the last start, if fewer than `enough` followed the warm-up.
 
-    The result is empty if the last two are not slow, or if they get faster, as is usual after a start. A checkpoint
+    The result is empty if the last two are not slow, or if they get faster, which is normal after a start. A checkpoint
     of at least `floor` (ms) that delays the next trigger is also slow. With few triggers the observed interval, and
     so `limit_ms`, is too long.
     """

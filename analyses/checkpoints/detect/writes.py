@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.tasks.pressure import median
 
 Rows = list[h.SubtaskCheckpoint]
 _MOST: Final = 0.75
-"""Maximum share of slow writes of a subtask: one that is nearly always slow has a reason of its own."""
+"""Maximum share of slow writes of a subtask: a subtask that is nearly always slow has its own cause."""
 
 
 def rows_with_state(job: h.Job) -> dict[int, Rows]:

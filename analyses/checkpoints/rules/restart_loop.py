@@ -1,4 +1,4 @@
-"""The job restarts again and again.
+"""The job keeps restarting.
 
 What it reports
 ---------------

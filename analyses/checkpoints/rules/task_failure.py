@@ -21,7 +21,7 @@ other consequences are never the root. This rule reports crises whose root is an
 covers lost TaskManagers, CP303 covers memory, and CP312 covers storage that rejects checkpoints of several
 TaskManagers.
 
-The rule counts declines per subtask. It blames a subtask that reported a cause of its own, or that declined
+The rule counts declines per subtask. It blames a subtask that reported its own cause, or that declined
 `repeated` checkpoints without a reason. It also blames each subtask with at least `similarity` of the highest number of
 declines. If only TaskManager logs report failed snapshots, one subtask must have `repeated` of them.
 

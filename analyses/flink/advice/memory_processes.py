@@ -50,7 +50,7 @@ _CLIENT: Final = MemoryProcess("the client that submits the job", {"heap": ("cli
 _ANY: Final = MemoryProcess("an unnamed process", {"container": ("find-growth",)})
 UNKNOWN: Final = MemoryProcess("a Flink process", {kind: ("find-process",) for kind in POOLS})
 _UNDECIDED: Final = UNKNOWN._replace(what="an unknown process")
-"""Of a text that shows neither Flink nor Spark."""
+"""For a text that shows neither Flink nor Spark."""
 _BY_COMPONENT: Final = {
     "flink-taskmanager": TASKMANAGER,
     "flink-jobmanager": _JOBMANAGER,

@@ -98,10 +98,10 @@ def failures_of_rest(
 
 
 def handled_spans(facts: h.ClusterFacts) -> dict[int, tuple[int, int]]:
-    """Return, by source, the time in which a failure in the log of a TaskManager must have been handled by its tasks.
+    """Return, by TaskManager log, the period in which its tasks must have handled any logged failure.
 
-    Tasks ran, none failed, and the log continues. A task that throws an exception logs at once that it failed. Without
-    the start of a task, an exception that is logged again and again shows that tasks ran.
+    Tasks ran, none failed, and the log continues. A task that throws an exception logs immediately that it failed. Without
+    the start of a task, an exception that is logged repeatedly shows that tasks ran.
     """
     jobs = [job for job in h.jobs_of(facts) if isinstance(job, h.Job)]
     deployed = [each.deployed_us for job in jobs for each in job.attempts if each.deployed_us]
@@ -316,7 +316,7 @@ def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
 
 
 def _has_separate_cause(job: h.Job, incident: Incident) -> bool:
-    """Return whether an undated error has a cause of its own. In a console, it may belong to the next statement."""
+    """Return whether an undated error has its own cause. In a console, it may belong to the next statement."""
     dated = incident.time_us or any(crisis.failures[0].time_us for crisis in job.crises)
     grave = incident.text.get("level") in ("ERROR", "FATAL")
     known = incident.kind == "failure" and "class" in incident.text

@@ -33,7 +33,7 @@ def _jobmanager_silences(facts: ClusterFacts) -> tuple[Incident, ...]:
 
 
 def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -> int:
-    """Return until when the JobManager's log covers an event that began at `since_us`.
+    """Return the time up to which the JobManager's log covers an event that began at `since_us`.
 
     Args:
         facts: the facts of the cluster.
@@ -51,7 +51,7 @@ def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -
 
 
 def logged_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, until_us: int) -> int:
-    """Return until when the log of the JobManager, or of the task's TaskManager, covers a task.
+    """Return the time up to which the log of the JobManager, or of the task's TaskManager, covers a task.
 
     Args:
         facts: the facts of the cluster.

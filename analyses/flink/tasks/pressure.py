@@ -557,7 +557,7 @@ def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
     """Return the only TaskManager on which every record is slow, or None.
 
     At least two vertices must show it, in all their subtasks on the TaskManager, because a slow host slows
-    all its work. A hot key has the usual cost per record, and a slow snapshot affects only one place.
+    all its work. With a hot key, the cost per record is normal, and a slow snapshot affects only one place.
     """
     members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
     costs: dict[str, list[float]] = defaultdict(list)

@@ -25,7 +25,7 @@ takes `fetch.max.wait.ms`, which is 500 ms by default.
 
 A single output of `kafka-consumer-groups` is enough if it contradicts the client. The source has read nothing for
 at least `silence`, and for twice as long as in any earlier pause. A checkpoint has completed since, so the offsets of
-the group are current. The waiting records take at least `delay` to read at the usual rate, while the client reports
+the group are current. The waiting records take at least `delay` to read at the normal rate, while the client reports
 almost none and its fetches are empty.
 
 A lag that grew in the same way and was read before the end of the input is recovered. This requires
@@ -74,7 +74,7 @@ class Limits(h.Limits):
 _BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."
 _PAST = (
     "Records arrived faster than the job read them, and results were late. Compare the arrival rate of that time with the "
-    "usual one. If it was not higher, check which task was slow."
+    "normal rate. If it was not higher, check which task was slow."
 )
 _IDLE = (
     "The source is idle most of the time but still falls behind: it waits for the system that "

@@ -13,8 +13,8 @@ How it decides
 --------------
 At least `outputs` outputs of `pg_replication_slots` show the same `restart_lsn` while the log grows. If no reader
 uses the slot, this must last for `inactive`, otherwise for `active`. A source only confirms its position when a
-checkpoint completes, and a long transaction also holds the position. The end of the log is the column with the
-retained size, or otherwise the largest position of all slots. A `wal_status` of `unreserved` or `lost` is enough.
+checkpoint completes, and a long transaction also holds the position. If the outputs lack the retained size, the
+largest position of all slots counts as the end of the log. A `wal_status` of `unreserved` or `lost` is enough.
 
 What to do
 ----------

@@ -52,13 +52,17 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
             explain=h.explanation("slow-async-state"),
             measurements=(
                 h.measurement(
-                    "state-wait", round(wait.seconds, 1), "s", h.HELD_S, over="mean of the records"
+                    "state-wait",
+                    round(wait.seconds, 1),
+                    "s",
+                    h.HELD_S,
+                    over="mean over all records",
                 ),
                 h.measurement(
                     "records-in-flight",
                     round(wait.in_flight),
                     "records",
-                    over="mean of the subtasks",
+                    over="mean over the subtasks",
                 ),
             ),
             evidence=h.records_of(

@@ -6,7 +6,7 @@ The partitions, and when the broker created them.
 
 Why it matters
 --------------
-Producers write to the new partitions at once, and the job never reads these records. The lag of the consumer group
+Producers write to the new partitions immediately, and the job never reads these records. The lag of the consumer group
 does not include partitions for which it has committed nothing.
 
 How it decides

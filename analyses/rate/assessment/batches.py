@@ -201,7 +201,7 @@ def abandoned_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def contiguous_until_ms(app: ApplicationFacts, since_ms: int) -> int:
-    """Return until when the input continues without a gap from `since_ms`, in ms.
+    """Return the time in ms up to which the input continues without a gap after `since_ms`.
 
     The driver creates a batch per interval even if one hangs. If many are missing, lines are missing or the driver
     stalled, and durations are unknown.

@@ -177,7 +177,7 @@ def _verdict(
             (
                 counted and not any(t.rows for t in query.triggers),
                 Stability.IDLE,
-                "no trigger read a row",
+                "no trigger read any rows",
             ),
             (
                 query.real_time and not behind,
@@ -194,7 +194,7 @@ def _verdict(
                 Stability.INCONCLUSIVE,
                 (
                     f"its first triggers take {use} of the interval and do not become "
-                    "longer, as is usual after a start"
+                    "longer, which is normal after a start"
                 ),
             ),
             (behind, Stability.OVERLOADED, behind or ""),

@@ -23,7 +23,7 @@ def resources_text(app: h.ApplicationFacts, quotas: list[h.Record]) -> str:
     if quotas:
         quota = {name: value.rstrip(".,") for name, value in quotas[-1].fields.items()}
         text += (
-            f"; Kubernetes forbids pod {quota['pod']} to the driver: exceeded quota: {quota['quota']}, requested "
+            f"; Kubernetes rejected pod {quota['pod']}: exceeded quota: {quota['quota']}, requested "
             f"{quota['requested']}, used {quota['used']}, limited {quota['limited']}"
         )
     cores_each = app.settings.get("spark.executor.cores")

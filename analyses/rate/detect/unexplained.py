@@ -28,7 +28,7 @@ def is_slow_start_heartbeat(app: h.ApplicationFacts, record: h.Record) -> bool:
 def handled_until(app: h.ApplicationFacts) -> int | None:
     """Return the time until which the application must have handled every logged error, or None.
 
-    Batches or triggers ran, no task, batch or query failed, and the log continues. Spark logs a failed task at once.
+    Batches or triggers ran, no task, batch or query failed, and the log continues. Spark logs a failed task immediately.
     """
     events = [event for query in app.queries for event in query.events]
     troubles = (*app.incidents, *(one for one in events if one.what == "terminated" and one.cause))

@@ -92,7 +92,7 @@ def is_of_heap(reason: str) -> bool:
 
 
 def meaning_of_exit(reason: str) -> str:
-    """Return a sentence about the exit code in a reason, or nothing."""
+    """Return a sentence about the exit code in a reason, or an empty string."""
     known = [code for code in codes_in(reason) if code.family == "exit"]
     return f"{h.fmt.capital(known[0].code)}: {known[0].meaning}." if known else ""
 

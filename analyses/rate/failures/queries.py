@@ -81,7 +81,7 @@ def failed_query(
 def shared_checkpoint(
     assessed: h.AssessedApplication, query: h.QueryFacts
 ) -> h.Iterator[h.Finding]:
-    """Yield the finding about a query that a query with another name replaced, because both use one checkpoint."""
+    """Yield the finding about a query that a query with another name replaced at the same checkpoint location."""
     started = [record for record in query.events_of("started") if record.name]
     names = [*dict.fromkeys(record.name or "" for record in started)]
     replaced = [r for r in assessed.app.incidents_of("run-replaced") if r.fields["id"] == query.id]

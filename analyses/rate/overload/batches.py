@@ -70,7 +70,7 @@ def late_batches(
 
 def _back_pressure_text(app: h.ApplicationFacts) -> str:
     if h.pid.ignores_rate(app):
-        return "Back pressure cannot help: only receivers and Kafka heed a rate."
+        return "Back pressure cannot help: only receivers and Kafka follow a rate limit."
     return "Back pressure is off." if h.pid.is_enabled(app) is False else ""
 
 

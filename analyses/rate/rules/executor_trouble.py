@@ -55,12 +55,16 @@ _CLEAR: Final = 2  # a ratio this many times the limit needs half as many stages
 class Limits(h.Limits):
     ratio: float = h.limit(2.0, "ratio", "minimum ratio of task times; similar hosts differ by 20%")
     stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
-    shutdown: float = h.limit(2000, "ms", "time before the end that belongs to the shutdown")
+    shutdown: float = h.limit(
+        2000, "ms", "time before the end of the application that counts as its shutdown"
+    )
     recovery_time: float = h.limit(
-        600_000, "ms", "time without a lost executor that proves a recovery"
+        600_000, "ms", "minimum time without a lost executor for a recovery"
     )
     recovery_batches: float = h.limit(
-        h.defaults.WORKED, "batches", "number of batches or triggers that prove a recovery"
+        h.defaults.WORKED,
+        "batches",
+        "number of batches or triggers that must succeed for a recovery",
     )
 
 

@@ -56,11 +56,13 @@ class Limits(h.Limits):
     last_batches: float = h.limit(
         h.defaults.FAILED_LAST,
         "batches",
-        "number of last batches that must all have failed for a critical finding",
+        "number of latest batches that must all fail for a critical finding",
     )
-    recent: float = h.limit(10, "batches", "a failure in this many last batches counts as ongoing")
+    recent: float = h.limit(
+        10, "batches", "number of latest batches in which a failure counts as ongoing"
+    )
     recovery_triggers: float = h.limit(
-        h.defaults.WORKED, "triggers", "number of triggers that prove a recovery"
+        h.defaults.WORKED, "triggers", "number of triggers that must complete for a recovery"
     )
 
 

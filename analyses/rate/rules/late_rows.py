@@ -36,7 +36,9 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.05, "share", "minimum share of triggers with late rows; a few late rows are normal"
     )
-    recent: float = h.limit(5, "triggers", "late rows in this many last triggers count as ongoing")
+    recent: float = h.limit(
+        5, "triggers", "number of latest triggers in which late rows count as ongoing"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

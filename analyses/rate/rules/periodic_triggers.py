@@ -79,7 +79,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             severity=h.Severity.INFO,
             title=f"One in {found.every} batches of {query.label} takes {long} instead of {typical}: "
             f"{reason}",
-            explain="This is not an overload: the batches after each long batch are as short as usual.",
+            explain="This is not an overload: the batches after each long batch have a normal duration.",
             cause=None,
             rank=h.Rank.CONSEQUENCE,
             option=option,

@@ -38,7 +38,7 @@ class Limits(h.Limits):
     restarts: float = h.limit(
         1, "restarts", "minimum number of restarts; a healthy receiver has none"
     )
-    recovery_time: float = h.limit(600_000, "ms", "time without a start that proves a recovery")
+    recovery_time: float = h.limit(600_000, "ms", "minimum time without a start for a recovery")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

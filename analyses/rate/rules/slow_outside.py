@@ -61,8 +61,10 @@ class Limits(h.Limits):
     partition_share: float = h.limit(
         0.8, "share", "minimum share of failures that name the same partition"
     )
-    shutdown: float = h.limit(60_000, "ms", "time before the end that belongs to the shutdown")
-    recovery_time: float = h.limit(600_000, "ms", "time without a failure that proves a recovery")
+    shutdown: float = h.limit(
+        60_000, "ms", "time before the end of the application that counts as its shutdown"
+    )
+    recovery_time: float = h.limit(600_000, "ms", "minimum time without a failure for a recovery")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

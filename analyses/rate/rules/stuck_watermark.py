@@ -132,7 +132,7 @@ def _behind(
         late,
         title=f"The watermark of {query.label} is {h.fmt.duration(last)} behind the newest event, "
         f"{h.fmt.duration(slope.rise)} more than {len(late)} triggers earlier",
-        why=f"its watermark falls behind by {slope.slope / 1000:.2f} s per s",
+        why=f"its watermark falls {slope.slope / 1000:.2f} s further behind every second",
         cause="lagging-watermark",
         rank=h.Rank.MECHANISM,
         measurements=(

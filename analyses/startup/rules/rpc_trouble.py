@@ -94,7 +94,7 @@ def _title(count: int, timeout_ms: str | None, from_peer: int, peer: str | None)
 def _finding(
     facts: h.StartupFacts, troubles: list[h.Trouble], **overrides: Unpack[h.FindingFields]
 ) -> h.Finding:
-    """Return a finding about the remote process that most troubles name."""
+    """Return a finding about the remote process that most of the RPC errors name."""
     peer, *_ = main_peer(troubles)
     addresses = {trouble.address or peer for trouble in troubles if trouble.peer == peer}
     known = losses.taskmanager_at(facts, addresses.pop()) if len(addresses) == 1 else None

@@ -60,5 +60,5 @@ def consumer_lag(
             },
         }
 
-    legend = legend_of((True, "dots", "records that wait"))
+    legend = legend_of((True, "dots", "waiting records"))
     return renderer.figure(title, label, spec, how=HOW, legend=legend)
