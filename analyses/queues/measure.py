@@ -38,7 +38,7 @@ GAUGES: Final = {
 OPERATOR_GAUGES: Final = {
     "pending": ("pendingRecords",),
     "fetch_lag_ms": ("currentFetchEventTimeLag",),
-    "send_ms": ("currentSendTime",),
+    "emit_lag_ms": ("currentEmitEventTimeLag",),
     "request_ms": ("KafkaProducer.request-latency-avg",),
     "buffer_free": ("KafkaProducer.buffer-available-bytes",),
     "buffer_total": ("KafkaProducer.buffer-total-bytes",),

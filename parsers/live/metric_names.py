@@ -27,7 +27,7 @@ GATE_METRICS: Final = re.compile(r"Shuffle\.Netty\.Input\.\d{1,4}\.(?:total|min|
 _OF_SPLIT: Final = r"(?:currentWatermark|idleTimeMsPerSecond)"
 SPLIT_METRICS: Final = re.compile(rf".+\.split\..+\.watermark\.{_OF_SPLIT}")
 _OF_OPERATOR: Final = (
-    r"pendingRecords|currentFetchEventTimeLag|sourceIdleTime|currentOutputWatermark"
+    r"pendingRecords|current(?:Fetch|Emit)EventTimeLag|sourceIdleTime|currentOutputWatermark"
     r"|watermarkAlignmentDrift|numLateRecordsDropped|numRecordsIn|numRecordsOut"
     r"|asyncStateProcessing\.numInFlightRecords"
 )
@@ -38,7 +38,7 @@ _OF_STORE: Final = (
     r"|block_cache_(?:hit|miss)|stall_micros)"
 )
 OPERATOR_METRICS: Final = re.compile(
-    rf".+\.(?:{_OF_OPERATOR}|{_OF_STORE}|currentSendTime"
+    rf".+\.(?:{_OF_OPERATOR}|{_OF_STORE}"
     r"|KafkaSourceReader\.commits(?:Succeeded|Failed)"
     r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time|size)-avg"
     r"|records-per-request-avg|connection-count)"

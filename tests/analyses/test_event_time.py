@@ -468,6 +468,60 @@ def test_one_split_from_the_future() -> None:
     assert "split orders-1" in (finding.why or "")
 
 
+def falling_behind(speed: float = 0.5, first_ms: float = 600e3, **gauges: float) -> Bench:
+    """Return a job whose event times advance at this speed; 1 is the speed of the clock."""
+    bench = Bench()
+    for index in range(2):
+        bench.output(ORDERS, index, lambda tick: NOW_MS - first_ms + tick * 15_000 * speed)
+    bench.queues.set_metrics(ORDERS, None, None, **gauges)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("gauges", "words", "confidence"),
+    [
+        ({"pending": 0.0, "fetch_lag_ms": 650e3, "emit_lag_ms": 650e3}, "arrive up to", "high"),
+        ({"fetch_lag_ms": 5e3, "emit_lag_ms": 650e3}, "wait 10 min 45 s in the source", "high"),
+        ({"pending": 0.0, "emit_lag_ms": 2e3}, "its newest records are 2 s old", "high"),
+        ({}, "Either they arrive late, or the source reads too slowly", "medium"),
+    ],
+)
+def test_why_event_times_fall_behind(gauges: dict[str, float], words: str, confidence: str) -> None:
+    finding = falling_behind(**gauges).found("BP106")
+    assert (finding.cause, finding.subject.task) == ("event-time-behind", ORDERS)
+    assert words in (finding.why or "") and finding.confidence == confidence
+
+
+def test_what_other_rules_explain_is_not_late_event_time() -> None:
+    """Records that wait in the source, back pressure, and alignment each have a rule of their own."""
+    unread = falling_behind()
+    for minute in range(2):
+        unread.queues.set_metrics(ORDERS, None, [minute], pending=5000.0 + 90_000.0 * minute)
+    assert findings(unread.job())["IO101"]
+    pressed = falling_behind(back_pressured=950.0, idle=0.0, is_back_pressured=1.0)
+    pressed.queues.set_metrics(WINDOW, busy=1000.0, idle=0.0, in_pool=1.0, input_queue=50.0)
+    assert findings(pressed.job())["BP101"]
+    for bench in (unread, pressed):
+        assert "BP106" not in findings(bench.job())
+
+
+@pytest.mark.parametrize(
+    ("speed", "first_ms"),
+    [(3, 600e3), (1, 600e3), (0.95, 600e3), (0.5, 2e3)],
+    ids=["replay", "constant delay", "jitter", "seconds"],
+)
+def test_event_times_that_do_not_fall_behind(speed: float, first_ms: float) -> None:
+    assert "BP106" not in findings(falling_behind(speed, first_ms).job())
+
+
+def test_few_events_do_not_fall_behind() -> None:
+    """Each event brings the watermark back to the usual delay."""
+    bench = Bench()
+    for index in range(2):
+        bench.output(ORDERS, index, lambda tick: NOW_MS - 65e3 + (tick // 3) * 45_000)
+    assert "BP106" not in findings(bench.job())
+
+
 @pytest.mark.parametrize(("late", "found"), [(500.0, True), (10.0, False)])
 def test_late_records(late: float, found: bool) -> None:
     job = Bench().window(received=1000, emitted=900, late=late).job()

@@ -1,4 +1,4 @@
-"""Records are dropped as late, or event times are in the future or have the wrong unit or time zone.
+"""Records are dropped as late, or event times are in the future, fall behind, or have the wrong unit or time zone.
 
 What it reports
 ---------------
@@ -7,6 +7,7 @@ What it reports
 - A source whose event times always differ from the clock by the offset of a time zone. This happens when local
   times are read as UTC.
 - An operator that drops a large part of its records as late.
+- A source whose event times fall further and further behind the clock, although no task delays it.
 
 Why it matters
 --------------
@@ -26,7 +27,13 @@ multiple of half an hour, and from five hours on, of a quarter of an hour. In al
 at most `delay` in addition to the shift. The difference from the clock varies by at most `steady` over `duration`. If a
 source reads old records, the difference shrinks instead.
 
-Without such a watermark, the operator must drop at least `share` of its records, and at least `records` records.
+Event times fall behind if a watermark of a source is at least `behind` behind the clock. This lag grows by at least
+`pace` per second for at least `duration`. The watermark must advance in most samples. The rule reports nothing if
+tasks downstream, waiting records (`pendingRecords`) or watermark alignment delay the source, because other rules do.
+`currentFetchEventTimeLag` and `currentEmitEventTimeLag` show whether records are old when the source receives them, or
+wait inside the source. If the newest records are recent, older records of another split hold the watermark back.
+
+Without a watermark in the future, the operator must drop at least `share` of its records, and at least `records` records.
 
 What to do
 ----------
@@ -35,13 +42,14 @@ Convert the event times to milliseconds in UTC, and drop events from the future 
 False alarms
 ------------
 A column may contain planned times in the future, such as bookings, which are not event times. A source may also
-deliver its events late by exactly a few hours.
+deliver its events late by exactly a few hours. A slow replay of old records looks like records that arrive late.
 """
 
 from __future__ import annotations
 
 from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.detect.event_time_behind import Behind, event_time_behind
 
 _FACTORS = {
     "microseconds": "1,000 times",
@@ -68,6 +76,12 @@ class Limits(h.Limits):
     duration: float = h.limit(
         20, "s", "minimum time with metrics, so that the metrics are refreshed at least twice"
     )
+    behind: float = h.limit(
+        60, "s", "minimum lag of event times that fall behind; windows are rarely shorter"
+    )
+    pace: float = h.limit(
+        0.1, "s/s", "minimum growth of the lag of event times; clocks and metrics jitter by less"
+    )
     share: float = h.limit(
         0.05, "share", "minimum share of late records; a few late records are common"
     )
@@ -91,6 +105,12 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             found.add(task)
     if wrong:
         return
+    for task in sorted(job.topology.sources - found, key=job.topology.order):
+        behind = event_time_behind(
+            job, task, behind_s=limits.behind, seconds=limits.duration, pace=limits.pace
+        )
+        if behind is not None:
+            yield _behind_finding(job, behind)
     for task, operator in times.operators:
         dropped = times.flows[task, operator, "numLateRecordsDropped"].total
         received = times.received(task, operator)
@@ -188,6 +208,58 @@ def _shifted_times_finding(job: h.JobQueues, task: str, shifted: e.ShiftedTimes)
     )
 
 
+def _behind_finding(job: h.JobQueues, behind: Behind) -> h.Finding:
+    name, rise = h.fmt.shorten(behind.task), behind.rise
+    lag = h.fmt.duration(rise.last_ms)
+    reason, remedies = _reason(job, behind, lag)
+    ages = (
+        ("fetch-event-time-lag", behind.fetched_ms),
+        ("emit-event-time-lag", behind.emitted_ms),
+    )
+    certain = behind.reads_all or behind.has_recent_records or behind.kept_ms is not None
+    return h.task_finding(
+        job,
+        behind.task,
+        severity=h.Severity.WARNING,
+        title=f"The event times of {name} fall behind the clock: by {lag}, "
+        f"{h.fmt.duration(rise.growth_ms)} more than {h.fmt.duration(rise.seconds * 1000)} before",
+        why=f"{name}: {reason}",
+        cause="event-time-behind",
+        confidence=h.Confidence.HIGH if certain else h.Confidence.MEDIUM,
+        rank=h.Rank.BOTTLENECK,
+        first_us=rise.since_us,
+        last_us=rise.until_us,
+        measurements=(
+            h.measurement("watermark-behind", round(rise.last_ms), "ms"),
+            *(h.measurement(key, round(age), "ms") for key, age in ages if age is not None),
+        ),
+        evidence=h.cite((h.mark_evidence(mark, rise.until_us), None) for mark in behind.marks),
+        actions=h.remedies("event-time-behind", job.job, *remedies),
+    )
+
+
+def _reason(job: h.JobQueues, behind: Behind, lag: str) -> tuple[str, tuple[str, ...]]:
+    """Return why event times fall behind, and the names of the remedies."""
+    if behind.has_recent_records:
+        age = h.fmt.duration(max(0.0, behind.emitted_ms or 0.0))
+        oldest = h.subtask_name(job, behind.key)
+        return (
+            f"its newest records are {age} old, but older records hold the watermark of {oldest} back",
+            ("split",),
+        )
+    if behind.kept_ms is not None:
+        kept = h.fmt.duration(behind.kept_ms)
+        return f"records wait {kept} in the source before it emits them", ("inside",)
+    if behind.reads_all:
+        return f"it has read all records, and they arrive up to {lag} after their event times", (
+            "producers",
+        )
+    return (
+        f"records are up to {lag} old. Either they arrive late, or the source reads too slowly",
+        ("lag", "producers"),
+    )
+
+
 def _late_finding(
     job: h.JobQueues, task: str, operator: str, dropped: float, received: float
 ) -> h.Finding:
@@ -218,6 +290,6 @@ RULE = h.Rule(
     "BP106",
     judge,
     Limits,
-    causes=("wrong-event-time", "future-watermark", "late-records"),
+    causes=("wrong-event-time", "future-watermark", "late-records", "event-time-behind"),
     needs="event-time",
 )
