@@ -105,7 +105,7 @@ def rules_as_json(listed: Sequence[tuple[str, Rule]]) -> str:
 
 
 def _as_json(command: str, rule: Rule) -> dict[str, Any]:
-    parts = sections(rule.page)
+    parts = sections_of(rule)
     return {
         "code": rule.code,
         "name": rule.name,
@@ -121,6 +121,15 @@ def _as_json(command: str, rule: Rule) -> dict[str, Any]:
         "votes": [{"signal": s.name, "weight": s.weight, "why": s.why} for s in rule.signals],
         "page": {_field(title): parts[title] for title in HEADINGS if parts.get(title)},
     }
+
+
+def sections_of(rule: Rule) -> dict[str, str]:
+    """Return the sections of a rule's page. A page without advice gets the remedies of the rule's causes."""
+    parts = sections(rule.page)
+    if _TO_DO not in parts:
+        known = (word for word in rule.causes if word in CAUSES)
+        parts[_TO_DO] = "\n".join(f"- {text}" for word in known for text in _remedies(word))
+    return parts
 
 
 def _field(heading: str) -> str:
@@ -142,7 +151,7 @@ def rule_page(rule: Rule) -> str:
 
 def _summary_of_rule(rule: Rule) -> list[str]:
     """Return up to five lines on what to do first, taken from the sections of the page."""
-    parts = sections(rule.page)
+    parts = sections_of(rule)
     engine = "spark" if rule.code.startswith("RT") else "flink"
     causes = [word for word in rule.causes if word in CAUSES]
     lines = {
@@ -159,7 +168,7 @@ def _cause_lines(word: str) -> Iterator[str]:
     """Yield up to five lines on what to do first, then the checks and remedies of a cause."""
     cause = CAUSES[word]
     codes = [rule.code for rule in all_rules() if word in rule.causes]
-    remedies = [_FILLED.sub("…", remedy.text) for remedy in cause.remedies.values()]
+    remedies = _remedies(word)
     lines = {
         "means": cause.meaning,
         "rules": ", ".join(codes),
@@ -229,7 +238,8 @@ def _first_sentence(text: str) -> str:
     >>> _first_sentence("- Add slots. Or\\nwait.")
     'Add slots.'
     """
-    flat = " ".join(text.split("\n\n", 1)[0].split()).removeprefix("- ").removeprefix("1. ")
+    first = re.split(r"\n\n|\n- ", text, maxsplit=1)[0]
+    flat = " ".join(first.split()).removeprefix("- ").removeprefix("1. ")
     return re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0]
 
 
@@ -301,7 +311,7 @@ def rule_lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> It
         heading, item: templates of a heading and of a list item.
         title: whether the code and name come first.
     """
-    parts = sections(rule.page)
+    parts = sections_of(rule)
     if title:
         yield from (f"{rule.code} {rule.name}", "")
     yield from (parts.get("") or rule.title, "")
@@ -322,16 +332,22 @@ def rule_lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> It
     if rule.causes:
         yield from (heading.format("Causes"), "")
         for word in rule.causes:
-            yield from (item.format(line) for line in _cause(word))
+            lines = _cause(word, remedies=_TO_DO in sections(rule.page))
+            yield from (item.format(line) for line in lines)
         yield ""
 
 
-def _cause(word: str) -> Iterator[str]:
-    """Yield the meaning and remedies of a cause. Values that a rule would fill in appear as …."""
+def _cause(word: str, *, remedies: bool) -> Iterator[str]:
+    """Yield the meaning of a cause, and its remedies if requested."""
     if word not in CAUSES:  # from a plug-in
         yield word
         return
-    cause = CAUSES[word]
-    yield f"{word}: {cause.meaning}"
-    for remedy in cause.remedies.values():
-        yield f"{word}, to do: {_FILLED.sub('…', remedy.text)}"
+    yield f"{word}: {CAUSES[word].meaning}"
+    if remedies:
+        yield from (f"{word}, to do: {text}" for text in _remedies(word))
+
+
+def _remedies(word: str) -> list[str]:
+    """Return the remedies of a cause. Values that a rule would fill in appear as …."""
+    texts = (_FILLED.sub("…", remedy.text) for remedy in CAUSES[word].remedies.values())
+    return list(dict.fromkeys(texts))

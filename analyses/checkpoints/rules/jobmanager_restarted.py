@@ -25,10 +25,6 @@ later records, only a leader in the same log counts, because another log may bel
 The finding is a warning. It is info if the JobManager suspended the job first, as it does during a
 regular stop, and a checkpoint has completed since.
 
-What to do
-----------
-Find out why the JobManager process ended. Enable high availability so that a new JobManager recovers the jobs.
-
 False alarms
 ------------
 A planned replacement of the JobManager is reported as a warning if the log does not show the request to stop.

@@ -18,11 +18,6 @@ reports possible data loss, or if a gap between completed checkpoints reached th
 is a warning. The rule takes the timeout from the log, or else from the configuration. If neither shows it, the
 rule assumes `transaction-timeout` (15 minutes, the broker's default maximum).
 
-What to do
-----------
-First find out why checkpoints did not complete. Set the transaction timeout of the producer, and the maximum
-of the broker, to more than the longest outage that the job must survive.
-
 False alarms
 ------------
 If a second job uses the same transactional ID prefix, its producers fence those of the first job. The shared

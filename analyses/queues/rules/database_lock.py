@@ -17,11 +17,6 @@ blocking thread, or the PostgreSQL log names the process that holds the lock. Wi
 server's log (`log_lock_waits`) is enough if it has not ended, or if it took at least 10 s. It is also enough if the
 log of the sink shows two writes that the database aborted after a lock timeout.
 
-What to do
-----------
-Find out what the other process does, and end its transaction. Set a lock timeout in the sink so that such waits
-appear in its log.
-
 False alarms
 ------------
 The output may come from a database that the job does not use. Sessions do not show which job they belong to.

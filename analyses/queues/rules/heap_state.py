@@ -20,11 +20,6 @@ The rule divides the free heap by the growth. The free heap of a TaskManager is 
 usage in its last minute. Objects on the heap are larger than in serialized form, so the heap may be full even
 earlier. The rule never predicts further ahead than `horizon` times the length of the input.
 
-What to do
-----------
-Find the state that is never removed: keys without a time-to-live, windows that never close, joins without bounds.
-If the state has to be this large, use RocksDB.
-
 False alarms
 ------------
 After a start, the state of a job with a fixed set of keys grows until all keys have been seen.

@@ -17,11 +17,6 @@ at least `records` times as many records as its siblings on average. A subtask t
 its siblings is slow, not hot. A subtask that waits for downstream tasks is neither. In the output of
 `kafka-consumer-groups`, the rule looks for the partition with the same share of the lag.
 
-What to do
-----------
-Change the producer so that it spreads the keys evenly over the partitions. Until then, redistribute the records
-after the source so that all subtasks share the work.
-
 False alarms
 ------------
 A subtask may be behind because it reads several partitions while others read one.

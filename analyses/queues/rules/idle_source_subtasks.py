@@ -16,11 +16,6 @@ for at least `busy` of the time, or the source reports no busy times. The lag of
 at least `delay`. If tasks downstream limit the job, more partitions do not help, and the rule reports nothing. It
 also reports nothing if the job keeps up, because idle subtasks alone are harmless.
 
-What to do
-----------
-Add partitions until there are at least as many as the source has subtasks. Alternatively, redistribute the records
-after the source (`rebalance`) and do the work downstream.
-
 False alarms
 ------------
 Partitions that receive no record for a long time look like missing partitions.

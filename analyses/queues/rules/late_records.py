@@ -35,10 +35,6 @@ wait inside the source. If the newest records are recent, older records of anoth
 
 Without a watermark in the future, the operator must drop at least `share` of its records, and at least `records` records.
 
-What to do
-----------
-Convert the event times to milliseconds in UTC, and drop events from the future before watermarks are assigned.
-
 False alarms
 ------------
 A column may contain planned times in the future, such as bookings, which are not event times. A source may also

@@ -18,11 +18,6 @@ the same size, within `size-difference`. For a union list, this size is the form
 broadcast state, it is the former size of one subtask, and the parallelism has risen. The whole state must grow by at
 least `min-growth`. Sizes of subtasks are in REST responses, in the job's archive and in DEBUG logs.
 
-What to do
-----------
-After a restore, keep only the elements that belong to the subtask, or use list state with even redistribution. Keep
-large reference data in keyed state or in an external store.
-
 False alarms
 ------------
 Keyed state keeps its total size. A task with keyed state that is larger than its broadcast state is not recognized.

@@ -15,10 +15,6 @@ The source logs when it creates its slot, which normally happens once, at its fi
 again after the job restored a checkpoint, the slot had disappeared. Slots for parts of a snapshot, whose names end in a
 number, do not count.
 
-What to do
-----------
-Read the tables again with a new snapshot, and make sure that nothing drops the slot.
-
 False alarms
 ------------
 None known.

@@ -14,10 +14,6 @@ Kafka's producers log each batch that a broker rejects, with the error. The erro
 for at least `duration`. Errors during a leader change end within seconds, so the rule does not report them. Errors
 count as ongoing if they occur within `recent` of the end of the input.
 
-What to do
-----------
-Start the missing brokers, or fix the brokers that do not keep up.
-
 False alarms
 ------------
 A broker that restarts leaves the in-sync replicas for a short time.

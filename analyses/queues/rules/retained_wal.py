@@ -16,10 +16,6 @@ uses the slot, this must last for `inactive`, otherwise for `active`. A source o
 checkpoint completes, and a long transaction also holds the position. If the outputs lack the retained size, the
 largest position of all slots counts as the end of the log. A `wal_status` of `unreserved` or `lost` is enough.
 
-What to do
-----------
-Drop slots that no job needs. If the slot belongs to a running job, check why its checkpoints do not complete.
-
 False alarms
 ------------
 A job that is down for an upgrade uses no slot either. The slot advances when the job is back. A source that still

@@ -16,10 +16,6 @@ The mean wait is the number of records in flight (`asyncStateProcessing.numInFli
 completed records, as Little's law states. It must be at least five seconds, and upstream tasks must wait for the task.
 The busy time does not count, because a task is idle while it waits for requests in flight.
 
-What to do
-----------
-Keep more of the state in the local cache, put the remote files on faster storage, or read less state per record.
-
 False alarms
 ------------
 With few records, each request waits for its batch (`execution.async-state.buffer-timeout`, one second by default), but

@@ -18,11 +18,6 @@ Back pressure starts at the task, as for `slow-operator`, and one of these is tr
 - The requests of its Kafka producers take 500 ms or more on average, or their buffers are full.
 - The brokers delay the producers by 50 ms or more on average, because of a quota.
 
-What to do
-----------
-Check the load of the system, its slow queries, its quotas, and the network connection to it. Then send more
-records per request. For a lookup join, cache more rows.
-
 False alarms
 ------------
 A healthy system seems slow to a TaskManager with a slow network. Compare several TaskManagers.

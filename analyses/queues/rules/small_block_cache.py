@@ -16,10 +16,6 @@ least `miss-share` of its reads and at least `misses` reads per second miss, whi
 is in use. If the cache has free space, the misses come from compaction, or from the first read of each block. A task is
 only reported if upstream tasks wait for it, or if all its subtasks are busy.
 
-What to do
-----------
-Give RocksDB more managed memory per slot, or read less state per record.
-
 False alarms
 ------------
 Code that reads the whole state, for example in every timer, causes misses with a cache of any size.

@@ -19,10 +19,6 @@ number still rises: its rank correlation with time (Kendall's tau) is at least `
 Each checkpoint writes a file, regardless of its size. RocksDB moves a file to the next level without merging it if no
 other file has keys in its range. This happens if keys, timers or windows of a subtask only increase.
 
-What to do
-----------
-Merge small files with Flink's manual compaction (since Flink 1.20), or trigger checkpoints less often.
-
 False alarms
 ------------
 A state with many column families has a file for each. The rule therefore counts the files of the largest only.

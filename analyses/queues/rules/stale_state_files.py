@@ -17,11 +17,6 @@ operator. RocksDB estimates the valid data from files that do not overlap. The f
 as large as the largest of these estimates, and at least `floor` larger. Flink reports both metrics only if
 `state.backend.rocksdb.metrics.total-sst-files-size` and `….estimate-live-data-size` are `true`.
 
-What to do
-----------
-Compact the state: remove options that turn compaction off, use more background threads, or enable periodic
-compaction. A savepoint in canonical format contains only valid entries.
-
 False alarms
 ------------
 The estimate is low while a new state has only a few files in level 0. With the default options, RocksDB compacts

@@ -13,10 +13,6 @@ How it decides
 --------------
 The metric `rocksdb.background-errors` rises, or RocksDB's LOG contains an error of a flush or a compaction.
 
-What to do
-----------
-Free space on the local disk, or use a larger disk for RocksDB. For other errors, check the disk.
-
 False alarms
 ------------
 None known: RocksDB counts no other events as background errors.

@@ -15,11 +15,6 @@ Threads whose names differ only in numbers form a group. Flink's own threads are
 group if it has at least `group-size` threads. A group of at least `growing-group` threads counts as well if it grew by
 at least `growth` from the first dump to the last one.
 
-What to do
-----------
-Search the user code and its libraries for the name of the group. Create the pool or client once in `open()`, and close it
-in `close()`.
-
 False alarms
 ------------
 A thread pool may be that large on purpose.

@@ -23,11 +23,6 @@ times the configured `table.exec.state.ttl`: old keys should be gone by then. In
 `span`. The time-to-live of the DataStream API appears in no metric and no configuration, and timers on the heap
 (`state.backend.rocksdb.timer-service.factory: HEAP`, or the heap state backend) appear in no metric.
 
-What to do
-----------
-Set a time-to-live, close windows, bound joins, or delete timers that are no longer needed. With a time-to-live,
-RocksDB removes expired entries only during compaction or a full snapshot, so check its cleanup strategy.
-
 False alarms
 ------------
 After a start, a job with a fixed set of keys collects them until all have been seen. The estimate counts deleted

@@ -14,10 +14,6 @@ How it decides
 When the source starts, it logs which partitions it found, and that it does not look for new ones. The broker's log
 shows that it created other partitions of the same topics later.
 
-What to do
-----------
-Restart the job from its last checkpoint or savepoint, so that it finds the partitions. Enable partition discovery.
-
 False alarms
 ------------
 A topic that was deleted and created again also gets new partitions.

@@ -19,11 +19,6 @@ server's log (`log_lock_waits`) is enough if it has not ended, or if it took at 
 The application must be at its limit: batches queue or take at least `use` of the interval, or a batch or trigger has
 been running for `running-time`.
 
-What to do
-----------
-Find out what the other process does, and end its transaction. Set a lock timeout in the URL of the database so
-that batches fail and are retried instead of waiting.
-
 False alarms
 ------------
 The output may come from a database that the application does not use. Sessions do not show which application they

@@ -23,10 +23,6 @@ ahead by a constant multiple of 15 minutes, with a deviation of at most `jitter`
 The finding is recovered once the clock has passed the watermark, or after a start with a new checkpoint. It is
 critical while operators drop rows because of the watermark.
 
-What to do
-----------
-Filter out events from the future before `withWatermark`, or convert the unit. Start with a new checkpoint location.
-
 False alarms
 ------------
 A column may contain both past events and events that are planned for the future.

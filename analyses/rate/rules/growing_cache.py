@@ -17,11 +17,6 @@ largest RDD of each batch. It judges the later half of the batches, at least `ba
 rising robust trend, grow by at least `growth`, and shrink in at most `decreases` of the steps. The last size is at least
 `floor`. If the records per batch rise as well, the sizes must grow `growth-ratio` times as much.
 
-What to do
-----------
-Remove keys that are no longer needed: return None from the function of `updateStateByKey`, or set a timeout in the
-`StateSpec` of `mapWithState`.
-
 False alarms
 ------------
 After a start, the set of keys may still grow and level off later, and a window may still be filling. Check whether

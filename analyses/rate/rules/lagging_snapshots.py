@@ -16,10 +16,6 @@ furthest behind. The oldest one must be at least `versions` batches older than t
 times the maintenance interval (`spark.sql.streaming.stateStore.maintenanceInterval`, 60 s by default) must have passed
 since then. Spark itself logs a warning at the same limits.
 
-What to do
-----------
-Find errors and slow uploads of the maintenance in the logs of the executors, and give it more threads.
-
 False alarms
 ------------
 If `spark.sql.streaming.stateStore.minDeltasForSnapshot` is higher than `versions`, few snapshots are intended.

@@ -20,11 +20,6 @@ least `min-batches`, meet these conditions. The rule needs an event log with tas
 The rule only applies if the job is at its limit: batches queue, take at least `use` of the interval, or are kept
 small by back pressure. If there are too few batches for a verdict, each must take at least `slow-batch`.
 
-What to do
-----------
-Set the number of shuffle partitions to one or two times the number of cores. A stateful query keeps the
-number of partitions from its first start in its checkpoint.
-
 False alarms
 ------------
 A batch may have a few expensive records. Usually one task then takes most of the batch, and the rule does not

@@ -21,10 +21,6 @@ In append mode, a window is written once the watermark has passed its end. The p
 watermark delay and the length of the windows. The rule reports a finding if event time has advanced by `elapsed`
 times the sum of the two, or if the delay is at least `delay-windows` times the length.
 
-What to do
-----------
-Use a shorter delay or shorter windows, or the output mode `update`.
-
 False alarms
 ------------
 A filter after the aggregation, for example for alerts, may remove all rows on purpose.

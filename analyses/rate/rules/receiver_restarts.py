@@ -17,10 +17,6 @@ is running. A stop at the end of the application does not count. The rule counts
 because Spark does not always call `onReceiverError`. The finding is recovered when `recovery-time` has passed since
 the last start.
 
-What to do
-----------
-The finding shows the error. Fix its cause. If the source closes connections, use a receiver that reconnects on its own.
-
 False alarms
 ------------
 If dynamic allocation removes an executor, its receiver restarts elsewhere. RT304 names the executor.

@@ -15,11 +15,6 @@ alone has the times of their Spark jobs, without the work on the driver. One ope
 total time, over at least `batches` batches. The rule only applies if batches queue or take at least `use` of the
 interval.
 
-What to do
-----------
-Check the stages of this output operation (RT303). Cache intermediate results that several output operations
-compute.
-
 False alarms
 ------------
 The first output operation may compute results that the others then read from the cache.

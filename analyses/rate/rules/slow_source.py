@@ -14,11 +14,6 @@ How it decides
 of a trigger. The rule uses the median of at least `min-triggers` recent triggers with rows. It ignores queries with time
 to spare: their triggers take less than `use` of the interval, or have pauses between them if the interval is unknown.
 
-What to do
-----------
-Files: read a folder with fewer files, move or delete the files that were read, use a queue of file notifications,
-or a table format instead of plain files. Kafka: check the brokers and the number of partitions.
-
 False alarms
 ------------
 If little data arrives, the source takes most of each trigger, but the triggers are short.

@@ -22,11 +22,6 @@ Loads: in at least `reload-share` of the triggers, partitions load their state f
 (`rocksdbNumLoadedFromDfs`), or do not find it in the memory of the executor (`loadedMapCacheMissCount`). Spark 4.1 and
 later also report how long the loads take (`rocksdbLoadLatencyMs`).
 
-What to do
-----------
-Reads: use a larger block cache, or a higher limit if `boundedMemoryUsage` is on, and a faster local disk. Loads: use a
-longer `spark.locality.wait` and a fixed set of executors.
-
 False alarms
 ------------
 The first triggers after a restart load the whole state once.

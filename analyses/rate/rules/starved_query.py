@@ -22,10 +22,6 @@ rows must be `ratio` times shorter.
 At least `min-triggers` triggers must meet these conditions, and make up at least `wait-share` of the total time of slow
 triggers.
 
-What to do
-----------
-Use the fair scheduler with one pool per query, or run the queries in separate applications.
-
 False alarms
 ------------
 Without an event log, two queries that wait for the same external service at the same time look the same.

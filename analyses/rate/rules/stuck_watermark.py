@@ -23,12 +23,6 @@ A watermark that still has its initial value, 1970, is stuck from the third batc
 Falling behind: the gap between the watermark and the newest event grows steadily. The growth is at least
 `lag`, and at least `growth` of the earlier gap.
 
-What to do
-----------
-Send events through the idle input, for example one heartbeat per minute. Alternatively, set
-`spark.sql.streaming.multipleWatermarkPolicy` to `max` if losing late rows of the slower inputs is acceptable. A query
-keeps its policy until it has a new checkpoint location.
-
 False alarms
 ------------
 Many rows may have the same event time, for example in a replay of a single hour.

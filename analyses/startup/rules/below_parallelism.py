@@ -16,10 +16,6 @@ The requested slots are in the declared requirements (the ResourceManager's log 
 `resource-requirements`). The number of used slots is the parallelism of the widest task in the current run,
 provided that this many slots were allocated. The rule reports a difference that lasts at least `duration`.
 
-What to do
-----------
-Start more TaskManagers or configure more slots, or request a lower parallelism.
-
 False alarms
 ------------
 In reactive mode a job requests as many slots as its maximum parallelism allows. The rule then does not apply.

@@ -14,11 +14,6 @@ How it decides
 --------------
 The rule reads the RPC layer's own log lines, which contain the size of the message and the limit.
 
-What to do
-----------
-Raise the frame size on all processes. Better still, make the message smaller. Flink sends large fields of
-user functions with the deployment of every subtask.
-
 False alarms
 ------------
 None are known. The log line proves that the message was dropped.

@@ -14,10 +14,6 @@ How it decides
 The rule reads the event `IneffectiveScaling`, which the autoscaler creates if the increase is below
 `job.autoscaler.scaling.effectiveness.threshold` (default: 10% of the expected increase).
 
-What to do
-----------
-Find the real limit: `flowdiag queues` shows hot keys, back pressure and slow calls.
-
 False alarms
 ------------
 A task that receives less input after the scale-up shows no increase either.

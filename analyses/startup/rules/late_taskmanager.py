@@ -14,10 +14,6 @@ How it decides
 The rule compares the registrations up to the end of the wait for slots. The last TaskManager must register
 during the wait, and at least `delay` after the median of the others.
 
-What to do
-----------
-On the TaskManager's node, check the image pull, the disk, DNS, and the load from other processes.
-
 False alarms
 ------------
 TaskManagers that were requested later also register later. If the log shows every request, the rule

@@ -16,10 +16,6 @@ A rescale is a switch of the same job from CREATED to RUNNING with a different p
 rescale history. The rule reports at least `reversals` changes of direction, each at most `gap` after the previous
 one. If a job grows step by step, the direction does not change. One lost and replaced TaskManager is not enough either.
 
-What to do
-----------
-Fix the TaskManager or the autoscaler that causes the changes. A longer cooldown makes the job ignore brief changes.
-
 False alarms
 ------------
 A cluster on preemptible hosts rescales by design, at the cost of processing some records again.

@@ -21,11 +21,6 @@ Flink 1.19 and later report a trace span for the initialization. It splits the r
 the checkpoint storage, the rebuilding of the state store, and in-flight data. The finding and its first remedy
 name the longest part.
 
-What to do
-----------
-Check the work in open(), such as connections, caches and models. For restores, check the size of the
-subtask's state and whether local recovery is enabled.
-
 False alarms
 ------------
 Large state takes time to restore. Compare the duration with the size of the state.
