@@ -79,8 +79,6 @@ confidence is lower if inputs are missing. The rule may blame a single subtask a
 slow. This happens if only one subtask of each vertex runs there and no metrics show the time per record.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints import culprit, pending

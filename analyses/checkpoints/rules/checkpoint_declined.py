@@ -36,8 +36,6 @@ Late messages and "Ignore decline" lines after a cancellation do not count, nor 
 finishing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final

@@ -36,8 +36,6 @@ While a job catches up after a start or a restore, a few checkpoints may fail. U
 first completed checkpoint are reported as info. Expired savepoints count too.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.culprit import names_culprit

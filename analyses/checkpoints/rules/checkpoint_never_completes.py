@@ -39,8 +39,6 @@ A log that was filtered for "Triggering checkpoint" looks like a hanging JobMana
 JobManager logs nothing at all do not count, because lines may be missing.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.pending import (

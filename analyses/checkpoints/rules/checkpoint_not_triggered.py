@@ -34,8 +34,6 @@ source that reads its backlog may switch checkpoints off for that time (`executi
 1.19+). If that option is set, a lack of triggers proves nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from operator import attrgetter
 from typing import Final

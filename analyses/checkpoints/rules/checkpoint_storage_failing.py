@@ -38,8 +38,6 @@ Local disks that fill up on several hosts at once, for example with logs or spil
 exception. Check the path.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from flowdiag.analyses.checkpoints.storage import StorageFailure, refusals_of, victims_text

@@ -27,8 +27,6 @@ False alarms
 None: the job did fail.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

@@ -37,8 +37,6 @@ If the load varies strongly over the day and the input covers only its rise, the
 logs of a whole day.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.detect.growth import Growth, growths

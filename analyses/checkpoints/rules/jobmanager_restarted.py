@@ -30,8 +30,6 @@ False alarms
 A planned replacement of the JobManager is reported as a warning if the log does not show the request to stop.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.takeovers import Takeover, start_times, takeovers

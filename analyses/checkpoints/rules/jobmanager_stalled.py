@@ -38,8 +38,6 @@ A network partition between the JobManager and its TaskManagers looks the same i
 TaskManagers' logs distinguish the two.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints import stalls

@@ -32,8 +32,6 @@ False alarms
 None. A late acknowledgement is a fact, but the subtask that sent it may be a victim.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.detect.late import most_often_text, sender_of, unmatched_text

@@ -25,8 +25,6 @@ prefix is then the cause, but the problem is just as serious. "Presumably this t
 committed before" after a restore is normal and does not count.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.detect import transactions as t

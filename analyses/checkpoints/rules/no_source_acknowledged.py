@@ -37,8 +37,6 @@ False alarms
 A TaskManager that pauses for seconds delays the sources on it as well. The thread dump shows the difference.
 """
 
-from __future__ import annotations
-
 from typing import Final, Unpack
 
 from flowdiag.analyses.checkpoints.detect.sources import (

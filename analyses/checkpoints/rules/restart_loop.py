@@ -26,8 +26,6 @@ False alarms
 None known. Requested restarts, such as rescaling or a savepoint followed by a new submission, do not count.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h

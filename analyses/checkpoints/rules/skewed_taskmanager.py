@@ -32,8 +32,6 @@ False alarms
 None known. This rule never reports a single hot subtask, however often it is late.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h

@@ -45,8 +45,6 @@ Some jobs use an interval of a few seconds on purpose, for small exactly-once co
 about as long as the interval and exceed `floor`, the rule reports them. Raise `floor` in the settings.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.detect.durations import (

@@ -45,8 +45,6 @@ grows. Unaligned checkpoints do not count, because their asynchronous part also 
 channels.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final

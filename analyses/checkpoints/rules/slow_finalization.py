@@ -27,8 +27,6 @@ False alarms
 None known. A single slow write is not reported.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h

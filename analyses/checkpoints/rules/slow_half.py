@@ -35,8 +35,6 @@ False alarms
 None known. The rule only explains findings of CP101 and CP104.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints import halves

@@ -29,8 +29,6 @@ A task that takes a minute to close a connection may log the line once before it
 reports only a note.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints.detect.stuck import ended_by, method_of

@@ -39,8 +39,6 @@ False alarms
 Canceling, stopping or rescaling a job is not a failure, and neither is a JobManager failover.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.checkpoints import decliners

@@ -36,8 +36,6 @@ If user code catches and logs an OutOfMemoryError, the rule reports it only if a
 `kubectl delete` and a lost node also leave exit code 137, so the rule checks the reason too.
 """
 
-from __future__ import annotations
-
 from functools import singledispatch
 from typing import Any, Final
 

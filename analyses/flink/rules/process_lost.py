@@ -54,8 +54,6 @@ long garbage collection looks like a loss until the TaskManager registers again.
 lost.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any, Final

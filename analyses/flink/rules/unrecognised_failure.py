@@ -39,8 +39,6 @@ False alarms
 In a fragment of a log, a handled error looks like a failure. The finding then has low confidence.
 """
 
-from __future__ import annotations
-
 from functools import singledispatch
 from typing import Any, Final
 

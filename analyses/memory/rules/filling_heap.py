@@ -30,8 +30,6 @@ The heap usage of a job that has just started grows with its state. A log of hal
 a trend.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final

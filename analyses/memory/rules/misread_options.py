@@ -27,8 +27,6 @@ False alarms
 The rule does not report duplicate keys with equal values, because they are harmless.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -28,8 +28,6 @@ file. The rule ignores processes that wrote a log: Flink has accepted their opti
 only some of them.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import accepted_changes, option_in
 

@@ -24,8 +24,6 @@ False alarms
 A script that is not in the input may pass further options. A vendor's fork of Flink may derive other sizes.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import derive_with
 

@@ -23,8 +23,6 @@ False alarms
 Under low load, the minimum number of buffers is enough for the tasks, and the warning is harmless.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import enough_network, network_keys, proposal_action

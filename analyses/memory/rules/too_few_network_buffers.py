@@ -33,8 +33,6 @@ The calculation is wrong if the job was rescaled between the saved plan and the 
 require a different number of buffers.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import network_memory_actions, size_option
 from flowdiag.analyses.memory.detect.buffers import measurements_of, texts_of

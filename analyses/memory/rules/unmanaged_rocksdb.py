@@ -27,8 +27,6 @@ False alarms
 TaskManagers with one of these options.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flowdiag.analyses.memory import helpers as h

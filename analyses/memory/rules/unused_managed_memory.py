@@ -25,8 +25,6 @@ Batch jobs (for sorting and hash tables) and Python functions use managed memory
 recognizes Python functions only in the TaskManagers' logs.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import current_pools, derive_with
 

@@ -35,8 +35,6 @@ False alarms
 By default, Kubernetes keeps events for only one hour. A problem may be over although no later event shows its end.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.detect.pods import OF_OPERATORS, pods_by_problem, refusing_nodes
 

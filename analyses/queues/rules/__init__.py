@@ -1,7 +1,5 @@
 """The rules of `flowdiag queues`, in the order of its reports: one file and one line here per rule."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.model.rule import Rule

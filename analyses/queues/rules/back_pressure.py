@@ -34,8 +34,6 @@ False alarms
 A job that reads a backlog after a start is back-pressured because it runs at full speed.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 from flowdiag.analyses.flink.tasks.pressure import KNOWN_SIBLINGS, PRESSED

@@ -29,8 +29,6 @@ False alarms
 If one of many brokers restarts, the clients use the others. Such an outage is short.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from flowdiag.analyses.flink.job import Incident

@@ -45,8 +45,6 @@ The rule may report a daily peak. If the job has recovered from it, the finding 
 transactions at the end of a topic look like records behind an open transaction until a newer record arrives.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 from flowdiag.analyses.queues import helpers as h

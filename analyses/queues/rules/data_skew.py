@@ -26,8 +26,6 @@ False alarms
 None known. Skew without back pressure is harmless, and `uneven-load` reports it as a note.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 

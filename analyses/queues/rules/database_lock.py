@@ -23,8 +23,6 @@ The output may come from a database that the job does not use. Sessions do not s
 flowdiag therefore only evaluates them if a single job runs, or if a single job reports a backlog.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

@@ -26,8 +26,6 @@ After a topic is deleted and created again, its offsets are lower. In this case,
 records of the old topic.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

@@ -23,8 +23,6 @@ False alarms
 A few commits fail when the broker of the group restarts.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

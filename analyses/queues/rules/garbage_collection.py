@@ -23,8 +23,6 @@ False alarms
 The times of concurrent collectors include time during which tasks continue to run.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.data import gc_share
 

@@ -25,8 +25,6 @@ False alarms
 After a start, the state of a job with a fixed set of keys grows until all keys have been seen.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, largest_state
 

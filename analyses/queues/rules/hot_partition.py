@@ -22,8 +22,6 @@ False alarms
 A subtask may be behind because it reads several partitions while others read one.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

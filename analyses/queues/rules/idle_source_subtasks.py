@@ -21,8 +21,6 @@ False alarms
 Partitions that receive no record for a long time look like missing partitions.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

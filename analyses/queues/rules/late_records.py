@@ -41,8 +41,6 @@ A column may contain planned times in the future, such as bookings, which are no
 deliver its events late by exactly a few hours. A slow replay of old records looks like records that arrive late.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.event_time_behind import Behind, event_time_behind

@@ -23,8 +23,6 @@ False alarms
 Keyed state keeps its total size. A task with keyed state that is larger than its broadcast state is not recognized.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise

@@ -26,8 +26,6 @@ False alarms
 A receiver with few channels may get its data in bursts. The confidence is therefore at most medium.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.tasks.pressure import BUSY, FULL, PRESSED
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.pools import full_senders, is_free, pool_usage

@@ -32,8 +32,6 @@ False alarms
 A job may be fast enough with the buffers that it has.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.segments import Shortage, minutes_of_waiting, shortage_of
 

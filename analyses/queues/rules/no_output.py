@@ -45,8 +45,6 @@ False alarms
 If the system that creates the events creates none, event time does not advance either.
 """
 
-from __future__ import annotations
-
 from typing import Unpack
 
 from flowdiag.analyses.queues import event_time as e

@@ -20,8 +20,6 @@ False alarms
 None known.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 

@@ -19,8 +19,6 @@ False alarms
 A broker that restarts leaves the in-sync replicas for a short time.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

@@ -24,8 +24,6 @@ False alarms
 A database rejects some requests while it restarts. Such a period is short.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from flowdiag.analyses.flink.job import Incident

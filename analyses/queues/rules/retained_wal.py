@@ -23,8 +23,6 @@ reads its initial snapshot does not use its slot yet. If the job's log shows tha
 report it.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.neighbours.slots import HeldSlot, held_slots
 

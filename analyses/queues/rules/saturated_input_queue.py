@@ -34,8 +34,6 @@ Up to Flink 1.8, a buffer that was not flushed counted as backlog, and full pool
 the finding is only a note. During alignment, channels whose barrier has arrived are not read and fill up.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.saturation import OLD_POOL, FullInput, full_inputs
 

@@ -26,8 +26,6 @@ False alarms
 None known. The slow subtask needs a fix in any case.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.tasks.buffers import Settings
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.facts import options_of

@@ -22,8 +22,6 @@ With few records, each request waits for its batch (`execution.async-state.buffe
 then no upstream task waits.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flowdiag.analyses.queues import helpers as h

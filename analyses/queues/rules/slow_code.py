@@ -42,8 +42,6 @@ False alarms
 A single dump may show an untypical moment.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.suspects.remedies import remedies_for_code
 from flowdiag.analyses.flink.tasks.stacks import read_tasks
 from flowdiag.analyses.queues import helpers as h

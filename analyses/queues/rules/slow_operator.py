@@ -49,8 +49,6 @@ while the backlog shrinks, the finding mentions the backlog and is only a note. 
 stays below ten seconds and does not grow: the job keeps up, but has no spare capacity.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.loads import loads_in

@@ -23,8 +23,6 @@ False alarms
 A healthy system seems slow to a TaskManager with a slow network. Compare several TaskManagers.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flowdiag.analyses.queues import helpers as h

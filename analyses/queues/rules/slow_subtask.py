@@ -33,8 +33,6 @@ False alarms
 A slow TaskManager looks similar. flowdiag checks for it first, and requires two slow tasks as evidence.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 

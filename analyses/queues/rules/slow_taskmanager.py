@@ -33,8 +33,6 @@ False alarms
 If a TaskManager runs a single subtask, the metrics do not distinguish a slow host from a slow subtask.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 

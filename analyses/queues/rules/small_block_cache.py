@@ -21,8 +21,6 @@ False alarms
 Code that reads the whole state, for example in every timer, causes misses with a cache of any size.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

@@ -24,8 +24,6 @@ False alarms
 A state with many column families has a file for each. The rule therefore counts the files of the largest only.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.trends import kendall
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.stores import LEVELS

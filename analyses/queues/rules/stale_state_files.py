@@ -23,8 +23,6 @@ The estimate is low while a new state has only a few files in level 0. With the 
 them before they reach `factor`.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.keys import STALE
 

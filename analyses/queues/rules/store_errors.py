@@ -18,8 +18,6 @@ False alarms
 None known: RocksDB counts no other events as background errors.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 
 

@@ -20,8 +20,6 @@ False alarms
 A thread pool may be that large on purpose.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.stacks import Stack, evidence_of
 

@@ -29,8 +29,6 @@ After a start, a job with a fixed set of keys collects them until all have been 
 keys until they are compacted.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.keys import KEYS, KeyGrowth, key_growths
 from flowdiag.parsers.units import duration_ms

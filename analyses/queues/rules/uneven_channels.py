@@ -28,8 +28,6 @@ False alarms
 During alignment, channels whose barrier has arrived fill up. The finding is therefore only a note.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.tasks.pressure import FULL
 from flowdiag.analyses.queues import helpers as h
 

@@ -24,8 +24,6 @@ False alarms
 With few records or few keys, an uneven distribution is normal.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.tasks.pressure import IDLE, Load, records_ratio
 from flowdiag.analyses.flink.tasks.shares import data_share
 from flowdiag.analyses.queues import helpers as h

@@ -24,8 +24,6 @@ False alarms
 A larger TaskManager runs more subtasks by design.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from flowdiag.analyses.flink.options import is_at_least

@@ -19,8 +19,6 @@ False alarms
 A topic that was deleted and created again also gets new partitions.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.neighbours.facts import BrokerRecord
 from flowdiag.analyses.queues import helpers as h

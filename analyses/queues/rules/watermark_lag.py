@@ -23,8 +23,6 @@ Without a shuffle, each chain has the watermark of its own source, so subtasks m
 only a note.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.watermark_lags import steady_lags
 

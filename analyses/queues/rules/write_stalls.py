@@ -29,8 +29,6 @@ False alarms
 After a restore, RocksDB may compact for some minutes. Without stall times, a short stall counts for its whole sample.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.stalls import Stall, stalls_of
 

@@ -25,8 +25,6 @@ False alarms
 If one log file contains two runs and no application ID, flowdiag treats the runs as one application.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 
 

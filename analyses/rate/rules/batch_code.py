@@ -40,8 +40,6 @@ False alarms
 A single dump may show an untypical moment.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flowdiag.analyses.rate import helpers as h

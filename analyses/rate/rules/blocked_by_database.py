@@ -26,8 +26,6 @@ belong to. flowdiag therefore only evaluates them if the input contains a single
 of its queries is slow.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.detect.code import is_hanging, is_slow
 

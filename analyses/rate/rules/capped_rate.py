@@ -35,8 +35,6 @@ The limit may protect the sink on purpose, or may only slow down the start. Row 
 a backlog remains.
 """
 
-from __future__ import annotations
-
 from typing import Final, Unpack
 
 from flowdiag.analyses.rate import helpers as h

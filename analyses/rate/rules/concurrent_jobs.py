@@ -24,8 +24,6 @@ False alarms
 Some jobs use the option on purpose, to run the output operations of one batch concurrently.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h

@@ -30,8 +30,6 @@ If the event log lacks jobs, the gap looks too long. The rule does not run if Sp
 events.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

@@ -36,8 +36,6 @@ False alarms
 A log that was copied while the application ran looks the same. So do inputs that were copied at different times.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h

@@ -35,8 +35,6 @@ False alarms
 An executor that starts later is slow at first because it loads its classes. This only affects a few of its stages.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h

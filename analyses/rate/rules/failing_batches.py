@@ -40,8 +40,6 @@ False alarms
 Some tests fail on purpose.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import batches, queries

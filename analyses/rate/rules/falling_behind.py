@@ -62,8 +62,6 @@ A long pause of the driver, or a restart with a backlog, also causes a delay. In
 so the finding is reported as recovered.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.overload import batches, queries
 

@@ -32,8 +32,6 @@ False alarms
 Some stages must run in one task, such as a global sort.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

@@ -29,8 +29,6 @@ False alarms
 A small batch may take long because its few records are expensive.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 

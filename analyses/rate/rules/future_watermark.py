@@ -28,8 +28,6 @@ False alarms
 A column may contain both past events and events that are planned for the future.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import event_time as e
 from flowdiag.analyses.rate import helpers as h
 

@@ -26,8 +26,6 @@ After a restart from a checkpoint, the driver submits all batches of the downtim
 ignores a lag that falls from batch to batch.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

@@ -23,8 +23,6 @@ After a start, the set of keys may still grow and level off later, and a window 
 the growth slows down.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from itertools import pairwise
 

@@ -26,8 +26,6 @@ False alarms
 After a start, the set of keys may still grow and level off later. Check whether the growth slows down.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.stability import Trend, trend
 

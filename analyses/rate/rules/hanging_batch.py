@@ -41,8 +41,6 @@ A first batch that reads the whole backlog takes long without hanging (see RT207
 count, because they are a gap in the input or a stalled driver.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.detect.hanging import (
     expected_ms,

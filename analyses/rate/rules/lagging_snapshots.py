@@ -21,8 +21,6 @@ False alarms
 If `spark.sql.streaming.stateStore.minDeltasForSnapshot` is higher than `versions`, few snapshots are intended.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.state_store import oldest_snapshot
 from flowdiag.parsers.units import duration_ms

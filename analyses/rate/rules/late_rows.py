@@ -26,8 +26,6 @@ False alarms
 Late rows are normal in a replay of old data, or if a source is expected to be late.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.event_time import is_ahead
 

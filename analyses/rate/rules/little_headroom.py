@@ -25,8 +25,6 @@ False alarms
 Some jobs are sized this way on purpose, with back pressure as a safeguard.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 
 _TEXTS = {

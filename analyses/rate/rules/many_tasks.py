@@ -26,8 +26,6 @@ A batch may have a few expensive records. Usually one task then takes most of th
 apply.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

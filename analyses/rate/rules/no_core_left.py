@@ -31,8 +31,6 @@ False alarms
 If executors started later and the logs do not show their start, the rule counts too few cores.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
 from flowdiag.analyses.rate.detect.resources import ends_us, resources_text

@@ -26,8 +26,6 @@ False alarms
 A filter after the aggregation, for example for alerts, may remove all rows on purpose.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.event_time import (
     delay_ms,

@@ -27,8 +27,6 @@ False alarms
 Another application on the same cluster may run a job with the same period.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h

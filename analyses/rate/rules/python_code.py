@@ -31,8 +31,6 @@ False alarms
 Python workers may also wait for their input, if the source upstream of the UDF is slow.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

@@ -28,8 +28,6 @@ False alarms
 The floor may be high on purpose, so that the job reads a backlog before Kafka deletes it.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

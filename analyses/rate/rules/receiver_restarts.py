@@ -22,8 +22,6 @@ False alarms
 If dynamic allocation removes an executor, its receiver restarts elsewhere. RT304 names the executor.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from flowdiag.analyses.rate import helpers as h

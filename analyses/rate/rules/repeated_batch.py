@@ -26,8 +26,6 @@ False alarms
 A query may be deployed several times during one long batch.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 
 

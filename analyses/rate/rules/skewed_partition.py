@@ -30,8 +30,6 @@ False alarms
 A partition may have fallen behind for another reason, such as a broker outage, and may be catching up.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flowdiag.analyses.rate import helpers as h

@@ -28,8 +28,6 @@ False alarms
 Streams may differ in size on purpose. The difference only matters if the application is throttled or overloaded.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 
 

@@ -32,8 +32,6 @@ False alarms
 After a large state moves to other executors, the first commits write all of it.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h

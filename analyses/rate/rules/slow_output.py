@@ -20,8 +20,6 @@ False alarms
 The first output operation may compute results that the others then read from the cache.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 
 

@@ -32,8 +32,6 @@ False alarms
 A single poll may time out while a broker restarts. The finding is then only a note.
 """
 
-from __future__ import annotations
-
 from statistics import median
 from typing import Final, Unpack
 

@@ -19,8 +19,6 @@ False alarms
 If little data arrives, the source takes most of each trigger, but the triggers are short.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

@@ -27,8 +27,6 @@ False alarms
 The first triggers after a restart load the whole state once.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

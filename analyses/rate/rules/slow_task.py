@@ -34,8 +34,6 @@ The rule ignores stages with a single task. A receiver's long-running task does 
 is not part of a batch.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject, waits_for_task
 

@@ -27,8 +27,6 @@ False alarms
 Without an event log, two queries that wait for the same external service at the same time look the same.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

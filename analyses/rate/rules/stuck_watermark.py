@@ -28,8 +28,6 @@ False alarms
 Many rows may have the same event time, for example in a replay of a single hour.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.event_time import (
     STUCK_TIMES,

@@ -28,8 +28,6 @@ Spark adds the duration of a garbage collection to every running task. With many
 may exceed the real cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from statistics import median
 from typing import Final

@@ -26,8 +26,6 @@ False alarms
 A source may happen to deliver exactly the permitted rate.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import longer_batches, reason_for_poor_fit, what_if
 from flowdiag.analyses.rate.cores import free_cores

@@ -35,8 +35,6 @@ False alarms
 In a fragment of a log, a handled error looks like a failure. The finding then has low confidence.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.knowledge.unknown_failures import (
     GROUPS,

@@ -31,8 +31,6 @@ False alarms
 If the driver generates batches late (see RT105), they contain the records of more than one interval.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 
 

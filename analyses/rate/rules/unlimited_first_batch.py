@@ -26,8 +26,6 @@ False alarms
 Some applications only have to read a backlog once. The finding is a note if the delay decreases again.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h

@@ -27,8 +27,6 @@ False alarms
 A source whose bursts last about one interval looks the same.
 """
 
-from __future__ import annotations
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.detect.swings import late_updates, swing

@@ -1,7 +1,5 @@
 """The rules of `flowdiag startup`, in report order. Each rule has one file, and one line here."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.model.rule import Rule

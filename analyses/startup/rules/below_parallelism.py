@@ -21,8 +21,6 @@ False alarms
 In reactive mode a job requests as many slots as its maximum parallelism allows. The rule then does not apply.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink.settings import is_reactive

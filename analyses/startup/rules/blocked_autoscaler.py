@@ -24,8 +24,6 @@ False alarms
 The parallelism may be limited on purpose, to keep the load of the subtasks even.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.startup import autoscaling

@@ -26,8 +26,6 @@ A NoClassDefFoundError also follows an exception in the static initializer of a 
 the log of the TaskManager shows that exception.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink.failures.linkage import linkage

@@ -23,8 +23,6 @@ False alarms
 If TaskManagers have different numbers of slots, those with more slots also run more tasks.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

@@ -19,8 +19,6 @@ False alarms
 None are known. The log line proves that the message was dropped.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.startup import helpers as h

@@ -28,8 +28,6 @@ in other logs do not count. If the logs show only some of the tasks and all of t
 A batch job starts later stages only when earlier stages finish.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE

@@ -19,8 +19,6 @@ False alarms
 A task that receives less input after the scale-up shows no increase either.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from typing import Final

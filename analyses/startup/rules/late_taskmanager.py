@@ -21,8 +21,6 @@ measures the time from each request instead. It skips a wait during which the Jo
 ten minutes or more.
 """
 
-from __future__ import annotations
-
 import statistics
 from operator import itemgetter
 from typing import Final

@@ -25,8 +25,6 @@ False alarms
 A planned restart of the JobManager also revokes its leadership.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.startup import helpers as h

@@ -26,8 +26,6 @@ False alarms
 Some TaskManagers may just be slow to register. ST203 reports late TaskManagers.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import crises

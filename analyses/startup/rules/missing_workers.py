@@ -28,8 +28,6 @@ False alarms
 The log may end while a container is still starting.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until

@@ -25,8 +25,6 @@ The operator retries some failures on its own. If a retry succeeds, the rule rep
 recovered.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from typing import Final

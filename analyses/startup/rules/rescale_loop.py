@@ -21,8 +21,6 @@ False alarms
 A cluster on preemptible hosts rescales by design, at the cost of processing some records again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from typing import Final

@@ -26,8 +26,6 @@ False alarms
 A single request of the Web UI may time out while the JobManager is busy.
 """
 
-from __future__ import annotations
-
 from typing import Final, Unpack
 
 from flowdiag.analyses.startup import helpers as h

@@ -26,8 +26,6 @@ False alarms
 Large state takes time to restore. Compare the duration with the size of the state.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.startup import helpers as h

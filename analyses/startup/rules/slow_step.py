@@ -27,8 +27,6 @@ because log lines are probably missing. If only a TaskManager's log shows the de
 several rounds, the rule times the last round.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until, logged_until

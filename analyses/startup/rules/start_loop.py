@@ -26,8 +26,6 @@ False alarms
 If the log begins in the middle of a series, its first failure is not the first of the series.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import Crisis, crises

@@ -29,8 +29,6 @@ A user may submit a job with wrong arguments and then correct them. The rule rep
 as recovered.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from flowdiag.analyses.flink.advice.exception_texts import exception_measurements, option_actions
