@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from flowdiag.analyses.topics import topic
 from flowdiag.parsers.flink import rest_rows
 from flowdiag.parsers.flink.metric_table import known_metrics
 from flowdiag.parsers.live import metric_names
+from flowdiag.parsers.spark.progress import progress_row
 
 ROOT: Final = Path(__file__).parents[1]
 TOPICS: Final = ("checkpoints", "queues", "memory", "startup")
@@ -123,3 +125,25 @@ def test_every_field_of_a_rest_response_is_read() -> None:
         sorted(name for name in kept if not re.search(rf"""['"]{name}['"]|\b{name}\b""", code))
         == []
     )
+
+
+def test_every_field_of_a_progress_report_is_read() -> None:
+    """Sources and stateful operators keep only fields that the rules of Spark read."""
+    row = progress_row(
+        {
+            "runId": "a",
+            "timestamp": "2026-01-01T00:00:00Z",
+            "sources": [{"numInputRows": 1}],
+            "stateOperators": [{"numRowsTotal": 1}],
+        }
+    )
+    assert row is not None
+    fields = row["fields"]
+    names = {
+        name for part in ("sources", "state") for one in json.loads(fields[part]) for name in one
+    }
+    code = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "analyses" / "rate").rglob("*.py")
+    )
+    assert len(names) > 10
+    assert sorted(name for name in {*names, *fields} if f'"{name}"' not in code) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.model import fmt
@@ -145,6 +146,7 @@ def event_span_ms(triggers: Sequence[Trigger]) -> float:
 _FACTORS: Final = {1_000: "milliseconds", 1_000_000: "microseconds"}
 _QUARTER_US: Final = 15 * 60 * 1_000_000
 _DAY_US: Final = 86_400 * 1_000_000
+_STEADY_US: Final = 20 * 1_000_000  # minimum time with a constant delay
 _OVERFLOW_US: Final = 9_200_000_000_000_000_000  # Spark's largest time is 2^63 us
 
 
@@ -186,7 +188,9 @@ def mistake_of(
                 f"are a factor of {factor:,} too small: seconds are read as {unit}",
                 "timestamp_seconds",
             )
-    return _offset([newest - clock for newest, clock in times], jitter_ms)
+    return _offset([newest - clock for newest, clock in times], jitter_ms) or _delay(
+        [(t.max_event_us, t.time_us) for t in events if t.max_event_us], jitter_ms
+    )
 
 
 def _offset(leads: Sequence[int], jitter_ms: float) -> Mistake | None:
@@ -198,6 +202,28 @@ def _offset(leads: Sequence[int], jitter_ms: float) -> Mistake | None:
     offset = fmt.duration(step * _QUARTER_US / 1000)
     return Mistake(
         f"are {offset} ahead of the clock: local times are read as UTC",
+        "to_utc_timestamp, or spark.sql.session.timeZone",
+    )
+
+
+def _delay(times: Sequence[tuple[int, int]], jitter_ms: float) -> Mistake | None:
+    """Return the shift of events that are as far behind the start of every trigger as a time zone is behind UTC.
+
+    A source that receives its events once an hour may be late by full hours, too.
+    """
+    starts = [start for _, start in times]
+    if starts[-1] - starts[0] < _STEADY_US or max(b - a for a, b in pairwise(starts)) > _QUARTER_US:
+        return None
+    lags = [start - newest for newest, start in times]
+    steps = round(min(lags) / _QUARTER_US)
+    least = 4 if steps % 4 == 0 else 12 if steps % 2 == 0 else 20
+    if not least <= steps < _DAY_US // _QUARTER_US:
+        return None
+    if any(abs(lag - steps * _QUARTER_US) > jitter_ms * 1000 for lag in lags):
+        return None
+    offset = fmt.duration(steps * _QUARTER_US / 1000)
+    return Mistake(
+        f"are always {offset} behind the clock: probably, local times are read as UTC",
         "to_utc_timestamp, or spark.sql.session.timeZone",
     )
 

@@ -85,12 +85,11 @@ def progress_row(progress: object) -> Row | None:
 def _source(item: dict[str, Any]) -> dict[str, Any]:
     start, end = _offsets(item.get("startOffset")), _offsets(item.get("endOffset"))
     latest = _offsets(item.get("latestOffset"))
-    metrics = _map(item.get("metrics"))
-    lag = [as_number(metrics.get(f"{which}OffsetsBehindLatest")) for which in ("max", "avg")]
+    lag = as_number(_map(item.get("metrics")).get("avgOffsetsBehindLatest"))
     behind = _by_partition(end, latest)
     backlog = _behind(end, latest)
-    if backlog is None and lag[1] is not None and (parts := _partitions(end)):
-        backlog = round(lag[1] * parts)  # the average is over all partitions
+    if backlog is None and lag is not None and (parts := _partitions(end)):
+        backlog = round(lag * parts)  # the average is over all partitions
     return {
         "name": str(item.get("description") or "")[:TEXT],
         "rows": as_integer(item.get("numInputRows")),
@@ -99,8 +98,6 @@ def _source(item: dict[str, Any]) -> dict[str, Any]:
         "partitions": dict(sorted(behind.items(), key=lambda one: -one[1])[:PARTITIONS]),
         "partition_count": _partitions(end),
         "advance": _behind(start, end),
-        "max_lag": lag[0],
-        "avg_lag": lag[1],
     }
 
 
@@ -112,13 +109,10 @@ def _state(item: object) -> dict[str, Any]:
     return {
         "operator": str(value.get("operatorName") or "")[:80],
         "rows": as_integer(value.get("numRowsTotal")),
-        "updated": as_integer(value.get("numRowsUpdated")),
         "bytes": as_integer(value.get("memoryUsedBytes")),
         "dropped": as_integer(late),
         "removed": as_integer(value.get("numRowsRemoved")),
         "commit_ms": commit,
-        "updates_ms": as_number(value.get("allUpdatesTimeMs")),
-        "removals_ms": as_number(value.get("allRemovalsTimeMs")),
         "partitions": as_integer(value.get("numShufflePartitions")),
         "rocksdb": any(str(key).startswith("rocksdb") for key in custom),
         "custom": _custom(custom),

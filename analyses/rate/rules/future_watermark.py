@@ -18,14 +18,17 @@ How it decides
 but not for earlier batches, the finding names this batch. With at least `min-triggers` triggers with events, the rule
 also looks for a systematic mistake, and compares each event time with the clock. If the times differ by a factor
 of 1,000 or a million in either direction, with a deviation of at most `ratio`, the unit is wrong. If they are
-ahead by a constant multiple of 15 minutes, with a deviation of at most `jitter`, the time zone is wrong.
+ahead by a constant multiple of 15 minutes, with a deviation of at most `jitter`, the time zone is wrong. They may also
+be behind the start of each trigger by full hours for at least 20 s. From three hours on, this may be a multiple of half
+an hour, and from five hours on, of 15 minutes. Triggers that are more than 15 minutes apart do not count.
 
 The finding is recovered once the clock has passed the watermark, or after a start with a new checkpoint. It is
 critical while operators drop rows because of the watermark.
 
 False alarms
 ------------
-A column may contain both past events and events that are planned for the future.
+A column may contain both past events and events that are planned for the future. A source may deliver its events late
+by exactly a few hours.
 """
 
 from flowdiag.analyses.rate import event_time as e
