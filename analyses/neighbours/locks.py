@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite, measurement
+from flowdiag.analyses.model.rule import limit
 from flowdiag.analyses.neighbours.facts import (
     DatabaseSession,
     DatabaseWait,
@@ -16,9 +17,18 @@ from flowdiag.analyses.neighbours.facts import (
 from flowdiag.parsers.neighbours.sessions import POSTGRES
 
 SNAPSHOTS: Final = 2
-"""Minimum number of snapshots with a wait: a single snapshot may catch a briefly held lock."""
+"""Minimum number of snapshots with a wait; see `snapshots_limit`."""
 LONG_MS: Final = 10_000
 """Minimum duration of a wait in the server's log: a busy database has many short waits."""
+
+
+def snapshots_limit() -> Any:
+    """Declare the minimum number of session snapshots that show a wait for a lock."""
+    return limit(
+        SNAPSHOTS,
+        "snapshots",
+        "minimum number of session snapshots that show the wait; a single snapshot may catch a brief lock",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

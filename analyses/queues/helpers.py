@@ -44,7 +44,7 @@ from flowdiag.analyses.model.option_types import write
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.analyses.model.signals import Signal
 from flowdiag.analyses.neighbours.facts import StoreRecord
-from flowdiag.analyses.neighbours.locks import LockedSessions
+from flowdiag.analyses.neighbours.locks import LockedSessions, snapshots_limit
 from flowdiag.analyses.queues.async_state import HELD_S, state_waits
 from flowdiag.analyses.queues.facts import (
     Flow,
@@ -72,6 +72,7 @@ from flowdiag.analyses.queues.judging import (
     taskmanager_subject,
     waiting_tasks,
 )
+from flowdiag.analyses.queues.limits import SourceLimits, TrendLimits
 from flowdiag.analyses.queues.loads import (
     has_task_order,
     loads_in,

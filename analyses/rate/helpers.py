@@ -46,7 +46,7 @@ from flowdiag.analyses.model.option_types import (
     write,
 )
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
-from flowdiag.analyses.neighbours.locks import find_blocked
+from flowdiag.analyses.neighbours.locks import find_blocked, snapshots_limit
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import (
     AssessedApplication,
@@ -389,6 +389,30 @@ def use_limit() -> Any:
 def min_count_limit(unit: str) -> Any:
     """Declare the minimum number of recent batches or triggers that a rule needs."""
     return limit(defaults.FEW, unit, f"minimum number of {unit}; fewer may be a coincidence")
+
+
+def running_time_limit() -> Any:
+    """Declare the minimum running time of a batch that hangs or waits."""
+    why = "minimum running time of a batch; garbage collection takes less time"
+    return limit(20_000, "ms", why)
+
+
+def permitted_share_limit() -> Any:
+    """Declare the minimum share of the permitted records in a batch that a rate limits."""
+    why = "minimum share of the permitted records that a batch contains"
+    return limit(defaults.AT_LIMIT, "share", why)
+
+
+def delay_limit() -> Any:
+    """Declare the minimum scheduling delay of batches that fall behind."""
+    return limit(
+        defaults.GROWN, "intervals", "minimum scheduling delay; a single long batch causes less"
+    )
+
+
+def step_share_limit(value: float) -> Any:
+    """Declare the minimum share of a trigger's duration that a slow step takes."""
+    return limit(value, "share", "minimum share of a trigger's duration that the step takes")
 
 
 def is_at_limit(state: StreamState, *, use: float = defaults.NARROW) -> bool:

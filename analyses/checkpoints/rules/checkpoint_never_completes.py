@@ -59,10 +59,7 @@ class Limits(h.Limits):
         "minimum number of unfinished checkpoints; up to two may be in progress when the input ends",
     )
     overdue_ratio: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum age of the last trigger, as a multiple of the timeout; a checkpoint "
-        "expires after one timeout",
+        2.0, "ratio", "minimum ratio of the last trigger's age to the timeout; expiry takes one"
     )
     baseline_ratio: float = h.limit(
         TIMES,
@@ -71,14 +68,10 @@ class Limits(h.Limits):
         "double a duration",
     )
     min_age: float = h.limit(
-        LEAST_MS / 1000,
-        "s",
-        "minimum age of the last trigger; even checkpoints with large snapshots usually take less",
+        LEAST_MS / 1000, "s", "minimum age of the last trigger; large snapshots usually take less"
     )
     hours_without: float = h.limit(
-        2.0,
-        "hours",
-        "minimum running time without a trigger; checkpoint intervals above two hours are rare",
+        2.0, "hours", "minimum running time without a trigger; intervals above two hours are rare"
     )
 
 

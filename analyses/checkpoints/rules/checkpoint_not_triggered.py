@@ -46,9 +46,7 @@ from flowdiag.parsers.flink.failures import reason_kind
 
 class Limits(h.Limits):
     attempts: float = h.limit(
-        5,
-        "attempts",
-        "minimum number of refused triggers; each start or restart of the job causes one to three",
+        5, "attempts", "minimum number of refused triggers; each start causes one to three"
     )
     finished_attempts: float = h.limit(
         3,

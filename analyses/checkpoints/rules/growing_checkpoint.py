@@ -47,14 +47,10 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(30, "checkpoints", "number of checkpoints needed to show a trend")
     span: float = h.limit(1_800_000.0, "ms", "minimum time span; a shorter rise is not a trend")
     factor: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum ratio of the last fifth's median to the first's; load changes rarely double a checkpoint",
+        2.0, "ratio", "minimum ratio of the last to the first fifth; load rarely doubles the median"
     )
     tau: float = h.limit(
-        0.6,
-        "correlation",
-        "minimum rank correlation with time: four of five pairs of checkpoints rise",
+        0.6, "correlation", "minimum rank correlation with time: four of five pairs rise"
     )
     recent_growth: float = h.limit(
         1.15,

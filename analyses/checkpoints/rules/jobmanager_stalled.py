@@ -49,19 +49,13 @@ class Limits(h.Limits):
         3, "taskmanagers", "minimum number of TaskManagers that time out; two may fail by chance"
     )
     share: float = h.limit(
-        0.6,
-        "share",
-        "minimum share of all TaskManagers that time out; a stalled JobManager loses most of them",
+        0.6, "share", "minimum share of TaskManagers that time out; a stall affects most of them"
     )
     window: float = h.limit(
-        10_000.0,
-        "ms",
-        "maximum time between the timeouts; heartbeats are checked once per heartbeat interval",
+        10_000.0, "ms", "maximum time between the timeouts; each heartbeat interval has one check"
     )
     overdue: float = h.limit(
-        10_000.0,
-        "ms",
-        "minimum delay of an expiry; a healthy JobManager's timers are at most seconds late",
+        10_000.0, "ms", "minimum delay of an expiry; healthy timers are at most seconds late"
     )
     overdue_share: float = h.limit(
         0.25,
@@ -77,9 +71,7 @@ class Limits(h.Limits):
         "minimum gap before a burst of triggers, in intervals; garbage collection or pauses cause up to two",
     )
     gap: float = h.limit(
-        10.0,
-        "intervals",
-        "minimum gap without a burst, in intervals; pauses between checkpoints cause at most two or three",
+        10.0, "intervals", "minimum gap without a burst, in intervals; pauses cause two or three"
     )
 
 

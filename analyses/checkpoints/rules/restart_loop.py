@@ -34,9 +34,7 @@ from flowdiag.analyses.flink.failures.crises import LOOP
 
 class Limits(h.Limits):
     restarts: float = h.limit(
-        LOOP,
-        "restarts",
-        "minimum number of restarts; even if the first restart fails, the next may succeed",
+        LOOP, "restarts", "minimum number of restarts; the second may succeed if the first fails"
     )
 
 

@@ -19,7 +19,7 @@ the first checkpoints after a start or a restore do not count.
 
 The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. The last two are enough if each took at
-least `very-slow` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
+least `extreme-ratio` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
 last slow checkpoints (up to twice `checkpoints`) therefore also count if they took at least `burst-share` of the
 time since the first of them began. A checkpoint in progress at the end of the input counts with its age, until
 CP106 reports it as overdue. The rule also reports durations that keep rising: each of the last `rising`
@@ -76,14 +76,12 @@ class Limits(h.Limits):
     )
     floor: float = h.limit(2000.0, "ms", "minimum duration; faster checkpoints are harmless")
     slow_share: float = h.limit(
-        0.05,
-        "share",
-        "minimum share of slow checkpoints; compaction may slow down a single checkpoint",
+        0.05, "share", "minimum share of slow checkpoints; compaction may delay a single checkpoint"
     )
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
-    very_slow: float = h.limit(
+    extreme_ratio: float = h.limit(
         4,
         "ratio",
         "minimum duration, as a multiple of the limit, at which two slow checkpoints are enough; "
@@ -112,7 +110,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     limit_ms = _limit_ms(job, limits)
     timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True
     timed += _slow_so_far(job, timed, limit_ms)
-    end = (limits.checkpoints, limits.burst_share, limits.very_slow)
+    end = (limits.checkpoints, limits.burst_share, limits.extreme_ratio)
     if not slow_at_the_end(timed, limit_ms, *end):
         climbing = rising_checkpoints(job, limits.rising, far)
         timed, at_the_end = climbing or timed, bool(climbing)

@@ -78,27 +78,19 @@ class Limits(h.Limits):
         "maximum throughput of a slow write; healthy disks and object stores write a single stream much faster",
     )
     host_ratio: float = h.limit(
-        5.0,
-        "ratio",
-        "minimum ratio of write times between hosts; healthy hosts differ by at most a factor of two",
+        5.0, "ratio", "minimum ratio of write times between hosts; a factor of two is normal"
     )
     checkpoints: float = h.limit(
         2, "checkpoints", "minimum number of affected checkpoints; one may be a coincidence"
     )
     subtasks: float = h.limit(
-        3,
-        "subtasks",
-        "minimum number of subtasks with state; one or two slow writes do not implicate the storage",
+        3, "subtasks", "minimum number of subtasks with state; one or two slow writes prove nothing"
     )
     subtask_share: float = h.limit(
-        0.8,
-        "share",
-        "minimum share of subtasks that write slowly; subtasks with little state are always fast",
+        0.8, "share", "minimum share of subtasks with slow writes; small states are always fast"
     )
     agreement: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of checkpoints with details that must agree; a lower share is a temporary slowdown",
+        0.5, "share", "minimum share of checkpoints that agree; less is a temporary slowdown"
     )
 
 

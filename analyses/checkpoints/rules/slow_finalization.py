@@ -46,9 +46,7 @@ class Limits(h.Limits):
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
     recent: float = h.limit(
-        3,
-        "checkpoints",
-        "number of latest checkpoints to check; if one of them is slow, the problem is ongoing",
+        3, "checkpoints", "number of latest checkpoints; if one is slow, the problem is ongoing"
     )
 
 

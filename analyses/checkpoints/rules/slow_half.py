@@ -46,9 +46,7 @@ from flowdiag.analyses.flink.tasks.topology import topology_of
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the checkpoint that the longest part takes, so that fixing it is worthwhile",
+        0.5, "share", "minimum share of the longest part, so that fixing it is worthwhile"
     )
 
 

@@ -40,9 +40,7 @@ _KILLED: Final = "Flink's watchdog killed the whole TaskManager with all tasks o
 
 class Limits(h.Limits):
     repeats: float = h.limit(
-        2,
-        "records",
-        "minimum number of messages, one per 30 s; a slow but orderly close may log one message",
+        2, "records", "minimum number of messages, one per 30 s; a slow close may log one"
     )
 
 

@@ -50,9 +50,7 @@ from flowdiag.analyses.knowledge.message_advice import origin_note, with_advice
 
 class Limits(h.Limits):
     repeated: float = h.limit(
-        3,
-        "checkpoints",
-        "minimum number of declines without a reason; a closing task may cause one decline",
+        3, "checkpoints", "minimum number of unexplained declines; a closing task may cause one"
     )
     similarity: float = h.limit(
         2 / 3,

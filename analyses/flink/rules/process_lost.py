@@ -79,9 +79,7 @@ from flowdiag.analyses.model.keys import Ref
 
 class Limits(h.Limits):
     timeout_delay: float = h.limit(
-        5,
-        "s",
-        "minimum delay until a lost process logs its timeout; only a pause explains a longer delay",
+        5, "s", "minimum delay until a lost process logs its timeout; only a pause takes longer"
     )
     timeout_window: float = h.limit(
         60, "s", "maximum time from the loss to the timeout: 50 s by default, plus the next check"

@@ -41,9 +41,7 @@ from flowdiag.analyses.memory.facts import share_in_full_collections
 
 class Limits(h.Limits):
     heap_usage: float = h.limit(
-        0.85,
-        "share",
-        "minimum share of the heap in use after collections; above it, the JVM collects almost all the time",
+        0.85, "share", "minimum heap in use after collections; above it, the JVM mostly collects"
     )
     growth: float = h.limit(
         0.1, "share", "minimum growth from the first to the last quarter, as a share of the heap"

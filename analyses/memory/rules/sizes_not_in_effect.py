@@ -30,10 +30,7 @@ from flowdiag.analyses.memory.advice import derive_with
 
 class Limits(h.Limits):
     difference: float = h.limit(
-        1,
-        "MiB",
-        "minimum difference between configured and actual size; smaller differences come from "
-        "rounding",
+        1, "MiB", "minimum difference between configured and actual size; rounding causes less"
     )
 
 

@@ -30,9 +30,7 @@ from flowdiag.analyses.memory.advice import enough_network, network_keys, propos
 
 class Limits(h.Limits):
     usage: float = h.limit(
-        150,
-        "%",
-        "minimum requested share for a warning; Flink warns above 100%, and throughput drops at 150%",
+        150, "%", "minimum requested share; Flink warns above 100%, and 150% costs throughput"
     )
 
 

@@ -42,9 +42,7 @@ DEFAULT_SHARE = 0.4
 
 class Limits(h.Limits):
     min_memory: float = h.limit(
-        64,
-        "MiB",
-        "managed memory per slot below which the rule reports; write buffers alone need this much",
+        64, "MiB", "minimum managed memory per slot; write buffers alone need this much"
     )
 
 

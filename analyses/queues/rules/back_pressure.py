@@ -44,9 +44,7 @@ from flowdiag.analyses.queues import helpers as h
 class Limits(h.Limits):
     duration: float = h.limit(60, "s", "minimum duration; bursts and warm-up are shorter")
     coverage: float = h.limit(
-        KNOWN_SIBLINGS,
-        "share",
-        "minimum share of subtasks with metrics; subtasks without metrics may hide the cause",
+        KNOWN_SIBLINGS, "share", "minimum share of subtasks with metrics; others may hide the cause"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     warm_up: float = h.limit(

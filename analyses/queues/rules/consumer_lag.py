@@ -50,22 +50,12 @@ from itertools import chain
 from flowdiag.analyses.queues import helpers as h
 
 
-class Limits(h.Limits):
-    delay: float = h.limit(
-        10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
-    )
-    busy: float = h.limit(
-        0.85,
-        "share",
-        "minimum share of time that the source is busy; a source this busy cannot read faster",
-    )
+class Limits(h.SourceLimits):
     idle: float = h.limit(
         0.5, "share", "maximum share of time that a source is busy while it waits for Kafka"
     )
     silence: float = h.limit(
-        60,
-        "s",
-        "minimum time without a record; producers that commit with checkpoints cause shorter gaps",
+        60, "s", "minimum time without a record; commits with checkpoints cause shorter gaps"
     )
 
 

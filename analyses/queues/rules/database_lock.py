@@ -27,11 +27,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    snapshots: float = h.limit(
-        2,
-        "snapshots",
-        "minimum number of session snapshots that show the wait; a single snapshot may catch a brief lock",
-    )
+    snapshots: float = h.snapshots_limit()
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -32,9 +32,7 @@ class Limits(h.Limits):
         0.2, "share", "minimum share of time in garbage collection; a few percent are normal"
     )
     warning_share: float = h.limit(
-        0.4,
-        "share",
-        "minimum share of time in garbage collection for a warning although no task waits",
+        0.4, "share", "minimum share of time in garbage collection for a warning if no task waits"
     )
     heap_usage: float = h.limit(
         0.85, "share", "minimum share of the heap in use; above it, collections free little memory"

@@ -29,21 +29,9 @@ from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, largest_state
 
 
-class Limits(h.Limits):
+class Limits(h.TrendLimits):
     checkpoints: float = h.limit(
         10, "checkpoints", "minimum number of checkpoints; with fewer, the halves show no trend"
-    )
-    factor: float = h.limit(
-        1.5, "ratio", "minimum growth factor of the state; load changes cause less growth"
-    )
-    tau: float = h.limit(
-        0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
-    )
-    linearity: float = h.limit(
-        0.7,
-        "ratio",
-        "minimum ratio of the second half's growth to the first's; linear growth gives "
-        "1, and a fixed set of keys soon gives less",
     )
     horizon: float = h.limit(
         10, "ratio", "maximum forecast as a multiple of the measured time; no trend lasts forever"

@@ -27,9 +27,7 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the total lag in this partition; below it, other partitions lag as well",
+        0.5, "share", "minimum share of the total lag; below it, other partitions lag as well"
     )
     ratio: float = h.limit(3, "ratio", "minimum lag as a multiple of the siblings' mean")
     records: float = h.limit(1.5, "ratio", "minimum output as a multiple of the siblings' mean")

@@ -24,18 +24,7 @@ Partitions that receive no record for a long time look like missing partitions.
 from flowdiag.analyses.queues import helpers as h
 
 
-class Limits(h.Limits):
-    busy: float = h.limit(
-        0.85,
-        "share",
-        "minimum share of time that the source is busy; a source this busy cannot read faster",
-    )
-    delay: float = h.limit(
-        10, "s", "minimum delay of the source; checkpoints, pauses and bursts cause shorter delays"
-    )
-
-
-def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: h.SourceLimits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per source."""
     if h.serious_spells(job) or h.has_back_pressured_sources(job):
         return
@@ -71,4 +60,4 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("IO103", judge, Limits, causes=("too-few-partitions",), needs="lags")
+RULE = h.Rule("IO103", judge, h.SourceLimits, causes=("too-few-partitions",), needs="lags")

@@ -57,9 +57,7 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 
 class Limits(h.Limits):
     ahead: float = h.limit(
-        e.AHEAD_MS / 1000,
-        "s",
-        "minimum time that a watermark is ahead of the clock; clocks rarely differ by minutes",
+        e.AHEAD_MS / 1000, "s", "minimum lead over the clock; clocks rarely differ by minutes"
     )
     delay: float = h.limit(
         60, "s", "maximum delay in addition to the time zone shift; delays of seconds are normal"

@@ -39,9 +39,7 @@ class Limits(h.Limits):
         0.3, "share", "maximum share of the receiver's input buffers in use; half of them is normal"
     )
     busy: float = h.limit(
-        BUSY,
-        "share",
-        "maximum share of time that the receiver is busy; a busier receiver may itself be slow",
+        BUSY, "share", "maximum busy time of the receiver; a busier receiver may itself be slow"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 

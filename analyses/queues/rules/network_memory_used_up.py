@@ -42,10 +42,7 @@ class Limits(h.Limits):
         0.1, "share", "maximum share of time that tasks wait; the Web UI highlights higher shares"
     )
     minutes: float = h.limit(
-        2,
-        "minutes",
-        "minimum number of minutes with a wait for medium confidence; a single minute may be "
-        "a coincidence",
+        2, "minutes", "minimum number of minutes for medium confidence; one may be a coincidence"
     )
     free_share: float = h.limit(
         0.05, "share", "maximum share of free segments; a burst needs more segments"

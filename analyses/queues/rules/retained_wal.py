@@ -29,20 +29,13 @@ from flowdiag.analyses.queues.neighbours.slots import HeldSlot, held_slots
 
 class Limits(h.Limits):
     outputs: float = h.limit(
-        3,
-        "outputs",
-        "minimum number of outputs with the same position; two outputs may be seconds apart",
+        3, "outputs", "minimum number of outputs with one position; two may be seconds apart"
     )
     inactive: float = h.limit(
-        60_000,
-        "ms",
-        "minimum time that a replication slot has no reader; a restarting source reconnects sooner",
+        60_000, "ms", "minimum time without a reader; a restarting source reconnects sooner"
     )
     active: float = h.limit(
-        600_000,
-        "ms",
-        "minimum time that a replication slot has a reader; by then, a checkpoint has usually "
-        "completed",
+        600_000, "ms", "minimum time with a reader; by then, a checkpoint has usually completed"
     )
 
 

@@ -60,23 +60,16 @@ _CAPACITY = 100  # default of AsyncDataStream
 
 class Limits(CodeLimits):
     throughout: float = h.limit(
-        0.9,
-        "share",
-        "minimum share of all samples in which the task works; below it, the task has time to spare",
+        0.9, "share", "minimum share of samples at work; below it, the task has time to spare"
     )
     saturated: float = h.limit(
-        0.9,
-        "share",
-        "minimum share of time that a task is busy if no other task waits for it; below it, "
-        "the task keeps up",
+        0.9, "share", "minimum busy time if no task waits for it; below it, the task keeps up"
     )
     dumps: float = h.limit(
         2, "dumps", "minimum number of dumps; a single dump may show a short wait"
     )
     records: float = h.limit(
-        50,
-        "records",
-        "minimum number of records that the task read; barriers distort smaller samples",
+        50, "records", "minimum number of records read; barriers distort smaller samples"
     )
     duration: float = h.limit(
         30, "s", "minimum time with measurements; counters are up to 10 s old"

@@ -31,9 +31,7 @@ from flowdiag.analyses.queues.stores import LEVELS
 
 class Limits(h.Limits):
     files: float = h.limit(
-        200,
-        "files",
-        "minimum number of files per subtask; 12 GB of merged state consist of this many files",
+        200, "files", "minimum number of files per subtask; 12 GB of merged state have this many"
     )
     file_size: float = h.limit(
         1_048_576.0, "bytes", "maximum mean file size; merged files are 64 MiB large"

@@ -34,9 +34,7 @@ class Limits(h.Limits):
         "minimum ratio of file size to live data; RocksDB compacts only at four overlapping files in level 0",
     )
     floor: float = h.limit(
-        67_108_864.0,
-        "bytes",
-        "minimum difference between file size and live data; a smaller difference is harmless",
+        67_108_864.0, "bytes", "minimum excess of file size over live data; less is harmless"
     )
 
 

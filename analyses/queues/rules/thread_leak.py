@@ -26,9 +26,7 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 class Limits(h.Limits):
     group_size: float = h.limit(
-        500,
-        "threads",
-        "minimum number of threads in a group; in a group this large, most threads only wait",
+        500, "threads", "minimum number of threads in a group; most threads of such a group wait"
     )
     growing_group: float = h.limit(
         100, "threads", "minimum number of threads in a growing group; pools are smaller"

@@ -34,24 +34,10 @@ from flowdiag.analyses.queues.detect.keys import KEYS, KeyGrowth, key_growths
 from flowdiag.parsers.units import duration_ms
 
 
-class Limits(h.Limits):
+class Limits(h.TrendLimits):
     span: float = h.limit(1_800_000.0, "ms", "minimum time span; a shorter rise is not a trend")
     span_with_ttl: float = h.limit(
-        180_000.0,
-        "ms",
-        "minimum time span if a time-to-live is set; the first compaction is over by then",
-    )
-    factor: float = h.limit(
-        1.5, "ratio", "minimum growth factor of the state; load changes cause less growth"
-    )
-    tau: float = h.limit(
-        0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
-    )
-    linearity: float = h.limit(
-        0.7,
-        "ratio",
-        "minimum ratio of the second half's increase to the first's; linear growth "
-        "gives 1, and a fixed set of keys soon gives less",
+        180_000.0, "ms", "minimum span with a time-to-live; the first compaction is over by then"
     )
     expired: float = h.limit(
         2.0,

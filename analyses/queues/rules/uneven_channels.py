@@ -37,25 +37,16 @@ class Limits(h.Limits):
         5, "buffers", "minimum queue length of the longest channel; shorter queues come and go"
     )
     ratio: float = h.limit(
-        4,
-        "ratio",
-        "minimum queue length of the longest channel, as a multiple of the mean of its input gate",
+        4, "ratio", "minimum ratio of the longest queue to the mean queue of its input gate"
     )
     min_mean: float = h.limit(
-        0.5,
-        "buffers",
-        "lower bound for the mean queue length of an input gate; an empty gate has a mean of "
-        "almost 0",
+        0.5, "buffers", "minimum for the mean queue length of a gate; an empty gate has almost 0"
     )
     floating: float = h.limit(
-        FULL,
-        "share",
-        "minimum share of floating buffers in use; slow channels receive floating buffers",
+        FULL, "share", "minimum share of floating buffers in use; slow channels receive them"
     )
     exclusive: float = h.limit(
-        0.3,
-        "share",
-        "maximum share of exclusive buffers in use; on most channels, these buffers are free",
+        0.3, "share", "maximum share of exclusive buffers in use; most channels use few of them"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 

@@ -32,10 +32,7 @@ from flowdiag.analyses.queues.skew import skew_score
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3,
-        "ratio",
-        "minimum number of records as a multiple of the siblings' mean; key groups "
-        "alone cause a factor of up to 1.5",
+        3, "ratio", "minimum ratio of records to the siblings' mean; key groups cause up to 1.5"
     )
     records: float = h.limit(1000, "records", "minimum number of records for a meaningful ratio")
     idle: float = h.limit(

@@ -39,10 +39,7 @@ class Limits(h.Limits):
     )
     cpu: float = h.limit(0.9, "share", "minimum CPU load; above it, almost no CPU is left")
     others_cpu: float = h.limit(
-        0.6,
-        "share",
-        "maximum CPU load of the other TaskManagers; below it, these TaskManagers have CPU to "
-        "spare",
+        0.6, "share", "maximum CPU load of the other TaskManagers; below it, CPU is left there"
     )
     working: float = h.limit(WORKING, "share", "minimum share of time that a counted subtask works")
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")

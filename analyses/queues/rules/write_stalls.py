@@ -58,9 +58,7 @@ class Limits(h.Limits):
         3, "lines", "minimum number of LOG lines about stalls; one or two may be a burst"
     )
     immutable: float = h.limit(
-        1,
-        "memtables",
-        "number of unflushed memtables above which writes stall; of two, one must be writable",
+        1, "memtables", "number of unflushed memtables at a stall; of two, one must be writable"
     )
 
 

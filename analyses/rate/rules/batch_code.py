@@ -64,13 +64,9 @@ _WAITS = ("slow-external-call", "connection-pool-exhausted")
 
 class Limits(CodeLimits):
     driver_share: float = h.limit(
-        ON_DRIVER,
-        "share",
-        "minimum share of samples outside Spark jobs; below it, tasks take most of the time",
+        ON_DRIVER, "share", "minimum share of samples outside Spark jobs; below it, tasks dominate"
     )
-    running_time: float = h.limit(
-        20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
-    )
+    running_time: float = h.running_time_limit()
     use: float = h.use_limit()
 
 

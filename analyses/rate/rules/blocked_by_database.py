@@ -31,15 +31,8 @@ from flowdiag.analyses.rate.detect.code import is_hanging, is_slow
 
 
 class Limits(h.Limits):
-    snapshots: float = h.limit(
-        2,
-        "snapshots",
-        "minimum number of session snapshots that show the wait; a single snapshot may catch "
-        "a brief lock",
-    )
-    running_time: float = h.limit(
-        20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
-    )
+    snapshots: float = h.snapshots_limit()
+    running_time: float = h.running_time_limit()
     use: float = h.use_limit()
 
 

@@ -50,15 +50,13 @@ _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDER
 
 class Limits(h.Limits):
     share: float = h.limit(h.defaults.NARROW, "share", "minimum share of batches at the limit")
-    at_limit: float = h.limit(
-        h.defaults.AT_LIMIT, "share", "minimum share of the permitted records that a batch contains"
-    )
     backlog_share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of triggers with a backlog"
     )
     full_trigger: float = h.limit(
         h.defaults.SAME, "share", "share of the largest trigger's rows that a full trigger reads"
     )
+    at_limit: float = h.permitted_share_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

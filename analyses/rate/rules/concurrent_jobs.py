@@ -33,9 +33,7 @@ OPTION: Final = "spark.streaming.concurrentJobs"
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.1,
-        "share",
-        "minimum share of batches that a later batch overtakes; a few such batches do no harm",
+        0.1, "share", "minimum share of batches that a later batch overtakes; a few are harmless"
     )
 
 

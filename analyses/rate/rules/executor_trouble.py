@@ -60,9 +60,7 @@ class Limits(h.Limits):
         600_000, "ms", "minimum time without a lost executor for a recovery"
     )
     recovery_batches: float = h.limit(
-        h.defaults.WORKED,
-        "batches",
-        "number of batches or triggers that must succeed for a recovery",
+        h.defaults.WORKED, "batches", "number of batches or triggers that must succeed to recover"
     )
 
 

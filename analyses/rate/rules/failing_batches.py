@@ -52,9 +52,7 @@ class Limits(h.Limits):
         "minimum share of failed batches that is critical; losing one batch in twenty is serious",
     )
     last_batches: float = h.limit(
-        h.defaults.FAILED_LAST,
-        "batches",
-        "number of latest batches that must all fail for a critical finding",
+        h.defaults.FAILED_LAST, "batches", "number of latest batches that must fail to be critical"
     )
     recent: float = h.limit(
         10, "batches", "number of latest batches in which a failure counts as ongoing"

@@ -67,41 +67,29 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 
 class Limits(h.Limits):
-    delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "minimum scheduling delay; a single long batch causes less"
-    )
     delay_growth: float = h.limit(
         h.defaults.RISE, "intervals", "minimum growth of the scheduling delay; less growth is noise"
     )
     high_delay: float = h.limit(
-        h.defaults.LOST,
-        "intervals",
-        "minimum scheduling delay without growth; a single batch causes a shorter delay",
+        h.defaults.LOST, "intervals", "minimum delay without growth; a single batch causes less"
     )
     late_batches: float = h.limit(
-        h.defaults.LATE,
-        "batches",
-        "minimum number of batches for high confidence; a slow start alone can explain fewer",
+        h.defaults.LATE, "batches", "minimum number for high confidence; a slow start has fewer"
     )
     on_time: float = h.limit(3, "batches", "minimum number of batches on time before the overload")
     settling: float = h.limit(
-        h.defaults.LATE,
-        "batches",
-        "number of batches on time after which the estimator's rate has settled",
+        h.defaults.LATE, "batches", "number of batches on time after which the rate has settled"
     )
     critical_delay: float = h.limit(
-        h.defaults.FAILING_DELAY,
-        "intervals",
-        "minimum delay that is critical; bursts cause shorter delays",
+        h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts cause less"
     )
     overrun_share: float = h.limit(
-        h.defaults.MOSTLY,
-        "share",
-        "minimum share of triggers that overrun the interval; bursts cause only a few",
+        h.defaults.MOSTLY, "share", "minimum share of triggers that overrun; bursts cause few"
     )
     arrival_ratio: float = h.limit(
         h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"
     )
+    delay: float = h.delay_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -41,15 +41,11 @@ from flowdiag.analyses.rate.detect.tasks import more_tasks
 
 class Limits(h.Limits):
     core_share: float = h.limit(
-        0.5,
-        "share",
-        "maximum share of free cores that the stage uses; above it, more tasks gain little",
+        0.5, "share", "maximum share of free cores in use; above it, more tasks gain little"
     )
     share: float = h.limit(0.6, "share", "minimum share of recent batches with this few tasks")
     too_few: float = h.limit(
-        0.25,
-        "share",
-        "maximum share of free cores that the stage uses if too few tasks are the cause",
+        0.25, "share", "maximum share of free cores that the stage uses if tasks are too few"
     )
     longest_task: float = h.limit(
         0.5, "share", "minimum share of a batch that its longest task takes"

@@ -37,19 +37,13 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     ahead: float = h.limit(
-        e.AHEAD_MS,
-        "ms",
-        "minimum time that the watermark is ahead of the clock; clocks rarely differ by minutes",
+        e.AHEAD_MS, "ms", "minimum lead over the clock; clocks rarely differ by minutes"
     )
     ratio: float = h.limit(
-        0.02,
-        "share",
-        "maximum deviation from a factor of 1,000 or a million, which shows a wrong time unit",
+        0.02, "share", "maximum deviation from a factor of 1,000 or a million, as in a wrong unit"
     )
     jitter: float = h.limit(
-        60_000,
-        "ms",
-        "maximum deviation from a multiple of 15 minutes, which shows a wrong time zone",
+        60_000, "ms", "maximum deviation from a multiple of 15 minutes, as in a wrong time zone"
     )
     min_triggers: float = h.limit(
         3, "triggers", "minimum number of triggers; fewer may agree by chance"

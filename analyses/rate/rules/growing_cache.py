@@ -44,10 +44,7 @@ class Limits(h.Limits):
         1 << 20, "bytes", "minimum size of the cache; smaller caches fit on any executor"
     )
     growth_ratio: float = h.limit(
-        2,
-        "times",
-        "minimum growth relative to the growth of the input, because the cache holds records "
-        "of the input",
+        2, "times", "minimum ratio of growth to input growth; the cache holds input records"
     )
 
 

@@ -59,24 +59,18 @@ class Limits(h.Limits):
         3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
     )
     median_ratio: float = h.limit(
-        10.0,
-        "ratio",
-        "minimum running time as a multiple of the median batch; normal batches take less",
+        10.0, "ratio", "minimum ratio of the running time to the median batch; most take less"
     )
     missed_intervals: float = h.limit(
-        5.0,
-        "intervals",
-        "minimum running time of a trigger; an overloaded query also misses a few intervals",
+        5.0, "intervals", "minimum running time of a trigger; an overload misses a few intervals"
     )
     backlog: float = h.limit(
         2.0, "ratio", "minimum running time as a multiple of the expected time for the waiting rows"
     )
-    running_time: float = h.limit(
-        20_000, "ms", "minimum running time of a batch; garbage collection takes less time"
-    )
     first_batch: float = h.limit(
         180_000, "ms", "minimum running time of a first batch, which may read a backlog"
     )
+    running_time: float = h.running_time_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -31,9 +31,7 @@ DEFAULT_INTERVAL_MS = 60_000
 
 class Limits(h.Limits):
     versions: float = h.limit(
-        50,
-        "batches",
-        "minimum age of the last uploaded snapshot; Spark uploads one about every 10 batches",
+        50, "batches", "minimum age of the last snapshot; Spark uploads one about every 10 batches"
     )
     intervals: float = h.limit(10, "ratio", "minimum number of intervals without an upload")
 

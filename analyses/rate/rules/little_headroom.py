@@ -51,13 +51,9 @@ _TEXTS = {
 
 class Limits(h.Limits):
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum processing time as a share of the interval; durations vary by a fifth",
+        h.defaults.NARROW, "share", "minimum share of the interval used; durations vary by a fifth"
     )
-    delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "minimum scheduling delay; a single long batch causes less"
-    )
+    delay: float = h.delay_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

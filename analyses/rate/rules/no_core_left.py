@@ -41,9 +41,7 @@ class Limits(h.Limits):
         3, "batches", "minimum number of unfinished batches; one or two wait at every start"
     )
     completed_batches: float = h.limit(
-        h.defaults.COLD,
-        "batches",
-        "maximum number of completed batches; the first batches are often empty",
+        h.defaults.COLD, "batches", "maximum number of completed batches; the first are often empty"
     )
 
 

@@ -41,9 +41,7 @@ class Limits(h.Limits):
         5, "triggers", "minimum number of triggers; the first triggers only fill the state"
     )
     elapsed: float = h.limit(
-        1.5,
-        "ratio",
-        "minimum event time as a multiple of window plus delay, so that the first window has closed",
+        1.5, "ratio", "minimum ratio of event time to window plus delay, to close the first window"
     )
     delay_windows: float = h.limit(
         10, "ratio", "minimum watermark delay in window lengths; a longer delay is rarely intended"

@@ -42,9 +42,7 @@ _LOGS: Final = {
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        h.defaults.PERIODIC,
-        "ratio",
-        "minimum duration of a long batch, as a multiple of the median duration",
+        h.defaults.PERIODIC, "ratio", "minimum ratio of a long batch to the median duration"
     )
     difference: float = h.limit(
         h.defaults.LONGER_MS, "ms", "minimum difference from the median duration; less is noise"

@@ -38,20 +38,13 @@ from flowdiag.analyses.rate import partitions as p
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0,
-        "ratio",
-        "minimum number of records as a multiple of the other partitions' mean; evenly spread "
-        "keys stay below it",
+        3.0, "ratio", "minimum ratio of records to the other partitions' mean; even keys stay below"
     )
     floor: float = h.limit(
-        1000,
-        "records",
-        "minimum number of records above the mean; fewer records take almost no time",
+        1000, "records", "minimum number of records above the mean; fewer take almost no time"
     )
     partitions: float = h.limit(
-        3,
-        "partitions",
-        "minimum number of partitions; of two partitions, one always has more records",
+        3, "partitions", "minimum number of partitions; one of two always has more records"
     )
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches with this skew")
     min_batches: float = h.min_count_limit("batches")

@@ -33,9 +33,7 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0,
-        "ratio",
-        "minimum number of records as a multiple of the other receivers' mean; below it, the load is similar",
+        3.0, "ratio", "minimum ratio to the other receivers' mean; below it, the load is even"
     )
 
 

@@ -50,18 +50,14 @@ _KINDS: Final = {
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.3, "share", "minimum share of a trigger's duration that the step takes"
-    )
     floor: float = h.limit(500, "ms", "minimum time per trigger; object storage is faster")
     rows: float = h.limit(
-        1000,
-        "rows",
-        "maximum number of rows per partition; fewer rows take almost no time to write",
+        1000, "rows", "maximum number of rows per partition; writing fewer takes almost no time"
     )
     partitions_per_core: float = h.limit(
         4.0, "ratio", "minimum number of partitions per core; the recommended maximum is three"
     )
+    share: float = h.step_share_limit(0.3)
     min_triggers: float = h.min_count_limit("triggers")
     use: float = h.use_limit()
 

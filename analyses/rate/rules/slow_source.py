@@ -27,17 +27,13 @@ _PARTS = ("latestOffset", "getOffset", "getBatch")
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.5, "share", "minimum share of a trigger's duration that the step takes"
-    )
     floor: float = h.limit(
-        500,
-        "ms",
-        "minimum time that the source takes per trigger; a healthy source responds much faster",
+        500, "ms", "minimum time that the source takes per trigger; a healthy source is faster"
     )
     min_triggers: float = h.limit(
         3, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
     )
+    share: float = h.step_share_limit(0.5)
     use: float = h.use_limit()
 
 

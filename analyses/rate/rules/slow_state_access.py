@@ -42,12 +42,10 @@ from flowdiag.analyses.rate.state_store import (
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.4, "share", "minimum share of a trigger's duration that the step takes"
-    )
     reload_share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of triggers with reloads; tasks sometimes move"
     )
+    share: float = h.step_share_limit(0.4)
     min_triggers: float = h.min_count_limit("triggers")
     use: float = h.use_limit()
 

@@ -40,10 +40,7 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0,
-        "ratio",
-        "minimum duration of a task as a multiple of the other tasks' mean; a factor of two "
-        "is normal",
+        3.0, "ratio", "minimum ratio of a task's duration to the others' mean; two is normal"
     )
     floor: float = h.limit(
         500, "ms", "minimum time above the mean; starting a task takes less time"
@@ -52,14 +49,10 @@ class Limits(h.Limits):
         0.6, "share", "minimum share of batches with a slow task; a single slow batch is a hiccup"
     )
     batch_share: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the batch that the task takes; below it, other tasks matter more",
+        0.5, "share", "minimum share of the batch in the task; below it, other tasks matter more"
     )
     record_ratio: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum number of records as a multiple of the other tasks' mean; below it, the task is a straggler",
+        2.0, "ratio", "minimum ratio of records to the other tasks' mean; below it, a straggler"
     )
     same_partition: float = h.limit(
         0.8, "share", "minimum share of batches with the same slowest partition"

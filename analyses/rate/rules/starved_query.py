@@ -45,9 +45,7 @@ class Limits(h.Limits):
         "rows explain smaller ratios",
     )
     end_gap: float = h.limit(
-        1500,
-        "ms",
-        "maximum time from the end of the other query's trigger to the end of this trigger",
+        1500, "ms", "maximum time from the end of the other trigger to the end of this one"
     )
     min_triggers: float = h.limit(
         3, "triggers", "minimum number of slow triggers; two may be a coincidence"
@@ -56,9 +54,7 @@ class Limits(h.Limits):
         2, "triggers", "minimum number of fast triggers without the other query"
     )
     wait_share: float = h.limit(
-        0.7,
-        "share",
-        "minimum share of the slow triggers' time that waiting for the other query explains",
+        0.7, "share", "minimum share of the slow triggers' time spent waiting for the other query"
     )
 
 

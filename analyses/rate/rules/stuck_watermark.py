@@ -42,9 +42,7 @@ from flowdiag.analyses.rate.stability import Trend
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        STUCK_TRIGGERS,
-        "triggers",
-        "minimum number of triggers with rows; a watermark usually advances with each trigger",
+        STUCK_TRIGGERS, "triggers", "minimum number of triggers; most advance the watermark"
     )
     event_times: float = h.limit(STUCK_TIMES, "times", "minimum number of distinct event times")
     lag: float = h.limit(

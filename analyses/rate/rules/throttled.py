@@ -36,9 +36,7 @@ _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 class Limits(h.Limits):
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches at the limit")
-    at_limit: float = h.limit(
-        h.defaults.AT_LIMIT, "share", "minimum share of the permitted records that a batch contains"
-    )
+    at_limit: float = h.permitted_share_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -34,10 +34,7 @@ from flowdiag.analyses.rate.model import kafka_ranges
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        5.0,
-        "ratio",
-        "minimum number of records as a multiple of the median of later batches; bursts are "
-        "smaller",
+        5.0, "ratio", "minimum ratio of records to the median of later batches; bursts are smaller"
     )
     intervals: float = h.limit(
         5.0, "intervals", "minimum duration of the first batch; a cold start takes less time"

@@ -44,9 +44,7 @@ class Limits(h.Limits):
         "reversals, and noise gives 0.67",
     )
     proportional: float = h.limit(
-        1.0,
-        "gain",
-        "maximum stable gain; with 1, the new rate does not depend on the previous rate",
+        1.0, "gain", "maximum stable gain; with 1, the new rate ignores the previous rate"
     )
     updates: float = h.limit(
         8, "updates", "minimum number of rate updates; fewer may be a coincidence"

@@ -30,10 +30,7 @@ from flowdiag.analyses.startup import helpers as h
 
 class Limits(h.Limits):
     duration: float = h.limit(
-        60,
-        "s",
-        "minimum time that the job runs with too few slots; TaskManagers may take this long "
-        "to start",
+        60, "s", "minimum time with too few slots; TaskManagers may take this long to start"
     )
 
 

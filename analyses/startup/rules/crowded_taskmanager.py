@@ -32,14 +32,10 @@ from flowdiag.analyses.startup import helpers as h
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        2,
-        "ratio",
-        "minimum number of tasks as a multiple of the even share; Flink does not balance tasks by default",
+        2, "ratio", "minimum ratio of tasks to the even share; Flink does not balance by default"
     )
     taskmanagers: float = h.limit(
-        4,
-        "TaskManagers",
-        "minimum number of TaskManagers; in smaller clusters, twice the even share is common",
+        4, "TaskManagers", "minimum number of TaskManagers; fewer often run twice the even share"
     )
     tasks: float = h.limit(4, "tasks", "minimum number of tasks; two or three are normal")
 

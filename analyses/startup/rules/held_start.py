@@ -48,9 +48,7 @@ _ADVICE: Final = (
 
 class Limits(h.Limits):
     grace: float = h.limit(
-        60,
-        "s",
-        "minimum time until the job is RUNNING; process starts and state downloads take less time",
+        60, "s", "minimum time until the job is RUNNING; process starts and downloads take less"
     )
     canceled: float = h.limit(
         30,

@@ -42,9 +42,7 @@ _LOCK: Final = ("leader-lock-lost",)
 
 class Limits(h.Limits):
     shutdown: float = h.limit(
-        15,
-        "s",
-        "time before the end of the log to ignore, because a shutdown also revokes leadership",
+        15, "s", "time before the end of the log to ignore; a shutdown also revokes leadership"
     )
     window: float = h.limit(
         60, "s", "maximum time from a failed election to the suspension of the job"

@@ -31,10 +31,7 @@ from flowdiag.analyses.startup import helpers as h
 
 class Limits(h.Limits):
     reversals: float = h.limit(
-        3,
-        "changes",
-        "minimum number of direction changes; replacing a lost TaskManager causes one or two "
-        "changes",
+        3, "changes", "minimum number of direction changes; a lost TaskManager causes one or two"
     )
     gap: float = h.limit(
         900, "s", "maximum time between rescales; less frequent rescales cost little"

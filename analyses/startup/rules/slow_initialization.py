@@ -45,10 +45,7 @@ _WORK: Final = {
 
 class Limits(h.Limits):
     duration: float = h.limit(
-        10,
-        "s",
-        "minimum duration of a subtask's initialization; opening connections takes only a few "
-        "seconds",
+        10, "s", "minimum duration of an initialization; opening connections takes seconds"
     )
     ratio: float = h.limit(
         5, "ratio", "minimum duration as a multiple of the other subtasks' median"
