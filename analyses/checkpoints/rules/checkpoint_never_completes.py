@@ -54,9 +54,7 @@ from flowdiag.analyses.flink.tasks.stall import job_stall
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        3,
-        "checkpoints",
-        "minimum number of unfinished checkpoints; up to two may be in progress when the input ends",
+        3, "checkpoints", "minimum number of unfinished checkpoints; two may be in progress"
     )
     overdue_ratio: float = h.limit(
         2.0, "ratio", "minimum ratio of the last trigger's age to the timeout; expiry takes one"
@@ -64,7 +62,7 @@ class Limits(h.Limits):
     baseline_ratio: float = h.limit(
         TIMES,
         "ratio",
-        "minimum age of the last trigger as a multiple of the longest completed checkpoint; back pressure can "
+        "minimum ratio of the age to the longest completed checkpoint; back pressure can "
         "double a duration",
     )
     min_age: float = h.limit(

@@ -49,29 +49,19 @@ class Limits(h.Limits):
         5, "attempts", "minimum number of refused triggers; each start causes one to three"
     )
     finished_attempts: float = h.limit(
-        3,
-        "attempts",
-        "minimum number of triggers refused because tasks finished; a start never "
-        "causes these refusals",
+        3, "attempts", "minimum number of refusals after tasks finished; a start causes none"
     )
     critical: float = h.limit(
         10.0, "ratio", "multiple of `attempts` at which the finding is critical"
     )
     finishing: float = h.limit(
-        30_000.0,
-        "ms",
-        "minimum duration of refusals after tasks finished; a bounded job ends seconds after its sources",
+        30_000.0, "ms", "minimum duration of refusals; a bounded job ends seconds after its sources"
     )
     silence: float = h.limit(
-        20.0,
-        "intervals",
-        "minimum time since the last trigger, in intervals; a pause stretches a gap to two or three intervals",
+        20.0, "intervals", "minimum time since the last trigger; pauses cause up to three intervals"
     )
     silence_floor: float = h.limit(
-        600_000.0,
-        "ms",
-        "minimum time since the last trigger; a few short intervals without a trigger "
-        "prove nothing",
+        600_000.0, "ms", "minimum time since the last trigger; a few short intervals prove nothing"
     )
 
 

@@ -39,8 +39,7 @@ class Limits(h.Limits):
     window: float = h.limit(
         1000.0,
         "ms",
-        "maximum time between the failures of a checkpoint and of the job; either may "
-        "be logged first",
+        "maximum time from the checkpoint's to the job's failure; either may come first",
     )
 
 

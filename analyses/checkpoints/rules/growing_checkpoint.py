@@ -53,14 +53,13 @@ class Limits(h.Limits):
         0.6, "correlation", "minimum rank correlation with time: four of five pairs rise"
     )
     recent_growth: float = h.limit(
-        1.15,
-        "ratio",
-        "minimum ratio of the last fifth to the middle fifth; growth that levels off stays below it",
+        1.15, "ratio", "minimum ratio of the last to the middle fifth; less if growth levels off"
     )
     linearity: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the second half's rise to the first's; a line gives 1, a flattening curve at most 0.67",
+        "minimum ratio of the second half's rise to the first's; a line gives 1, a "
+        "flattening curve at most 0.67",
     )
     daily_factor: float = h.limit(
         3.0,

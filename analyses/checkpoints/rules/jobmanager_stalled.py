@@ -58,17 +58,13 @@ class Limits(h.Limits):
         10_000.0, "ms", "minimum delay of an expiry; healthy timers are at most seconds late"
     )
     overdue_share: float = h.limit(
-        0.25,
-        "share",
-        "minimum delay of an expiry as a share of the timeout; seconds mean little if the timeout is long",
+        0.25, "share", "minimum delay per timeout; seconds mean little if the timeout is long"
     )
     caught_up: float = h.limit(
         0.5, "share", "minimum share of the missed triggers that follow in a burst after the gap"
     )
     caught_up_gap: float = h.limit(
-        3.0,
-        "intervals",
-        "minimum gap before a burst of triggers, in intervals; garbage collection or pauses cause up to two",
+        3.0, "intervals", "minimum gap before a burst, in intervals; a pause causes up to two"
     )
     gap: float = h.limit(
         10.0, "intervals", "minimum gap without a burst, in intervals; pauses cause two or three"

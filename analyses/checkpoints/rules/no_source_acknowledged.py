@@ -59,10 +59,7 @@ class Limits(h.Limits):
         2, "checkpoints", "minimum number of affected checkpoints; one may be a coincidence"
     )
     share: float = h.limit(
-        0.8,
-        "share",
-        "minimum share of checkpoints with details that a source blocked or delayed; a held "
-        "lock blocks all checkpoints",
+        0.8, "share", "minimum share of affected checkpoints; a held lock blocks all of them"
     )
     back_pressured: float = h.limit(
         PRESSED, "share", "maximum share of time that a source waits for downstream tasks"
@@ -70,8 +67,8 @@ class Limits(h.Limits):
     late_share: float = h.limit(
         0.9,
         "share",
-        "minimum share of a checkpoint that passes before the source begins its snapshot; "
-        "barriers cross idle tasks in milliseconds",
+        "minimum share of a checkpoint that passes before the source begins its "
+        "snapshot; barriers cross idle tasks in milliseconds",
     )
 
 

@@ -63,16 +63,10 @@ from flowdiag.analyses.model.derived import once
 
 class Limits(h.Limits):
     interval_share: float = h.limit(
-        0.75,
-        "share",
-        "minimum duration as a share of the checkpoint interval; above it, ordinary variation "
-        "makes checkpoints overrun the interval",
+        0.75, "share", "minimum duration per interval; above it, normal variation causes overruns"
     )
     timeout_share: float = h.limit(
-        0.5,
-        "share",
-        "minimum duration as a share of the timeout; if back pressure doubles the duration, "
-        "the checkpoint expires",
+        0.5, "share", "minimum duration per timeout; back pressure can double a duration"
     )
     floor: float = h.limit(2000.0, "ms", "minimum duration; faster checkpoints are harmless")
     slow_share: float = h.limit(
@@ -82,16 +76,10 @@ class Limits(h.Limits):
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
     extreme_ratio: float = h.limit(
-        4,
-        "ratio",
-        "minimum duration, as a multiple of the limit, at which two slow checkpoints are enough; "
-        "each lasts as long as several slow ones",
+        4, "ratio", "minimum ratio of a duration to the limit; two such checkpoints are enough"
     )
     rising: float = h.limit(
-        4,
-        "checkpoints",
-        "number of latest checkpoints, each slower than the one before; warm-up does not "
-        "explain three increases in a row",
+        4, "checkpoints", "number of latest checkpoints that get slower; warm-up explains fewer"
     )
     burst_share: float = h.limit(
         0.5,

@@ -73,9 +73,7 @@ class Limits(h.Limits):
         0.5, "share", "minimum share of the end-to-end time spent writing; the rest is waiting"
     )
     throughput: float = h.limit(
-        5_242_880.0,
-        "bytes/s",
-        "maximum throughput of a slow write; healthy disks and object stores write a single stream much faster",
+        5_242_880.0, "bytes/s", "maximum throughput of a slow write; healthy storage is much faster"
     )
     host_ratio: float = h.limit(
         5.0, "ratio", "minimum ratio of write times between hosts; a factor of two is normal"

@@ -53,10 +53,7 @@ class Limits(h.Limits):
         3, "checkpoints", "minimum number of unexplained declines; a closing task may cause one"
     )
     similarity: float = h.limit(
-        2 / 3,
-        "share",
-        "minimum number of declines as a share of the highest number; subtasks with similar "
-        "numbers probably share the faulty storage",
+        2 / 3, "share", "minimum share of the most declines; similar numbers suggest one storage"
     )
 
 

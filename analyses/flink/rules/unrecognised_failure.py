@@ -58,10 +58,7 @@ class Unrecognized(h.Limits):
     """Thresholds of CP314."""
 
     window: float = h.limit(
-        60,
-        "s",
-        "maximum time from the logged failure to the failure of the job or task; heartbeats "
-        "time out by then",
+        60, "s", "maximum time from the logged failure to the job's; heartbeats time out by then"
     )
 
 

@@ -70,9 +70,7 @@ class Limits(h.Limits):
         20, "records", "minimum number of records received; a filter may drop a few"
     )
     filter_hours: float = h.limit(
-        2,
-        "h",
-        "minimum time without output if watermarks advance; a filter rarely drops all records for longer",
+        2, "h", "minimum time without output; a filter rarely drops all records for longer"
     )
     window_hours: float = h.limit(
         25, "h", "minimum time without output if the job has windows; windows rarely exceed a day"

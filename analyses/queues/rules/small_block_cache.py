@@ -26,10 +26,7 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     miss_share: float = h.limit(
-        0.25,
-        "share",
-        "minimum share of reads that miss the cache; hits on cached index blocks keep this "
-        "share moderate",
+        0.25, "share", "minimum share of reads that miss the cache; index blocks usually hit it"
     )
     misses: float = h.limit(
         200, "1/s", "minimum rate of misses; each miss takes up to 1 ms on an SSD"

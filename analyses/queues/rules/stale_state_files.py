@@ -29,9 +29,7 @@ from flowdiag.analyses.queues.detect.keys import STALE
 
 class Limits(h.Limits):
     factor: float = h.limit(
-        STALE,
-        "ratio",
-        "minimum ratio of file size to live data; RocksDB compacts only at four overlapping files in level 0",
+        STALE, "ratio", "minimum ratio of file size to live data; level 0 compacts at four files"
     )
     floor: float = h.limit(
         67_108_864.0, "bytes", "minimum excess of file size over live data; less is harmless"

@@ -40,9 +40,7 @@ class Limits(h.TrendLimits):
         180_000.0, "ms", "minimum span with a time-to-live; the first compaction is over by then"
     )
     expired: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum measured time as a multiple of the time-to-live; after two, keys expire as fast as they arrive",
+        2.0, "ratio", "minimum time in lifetimes of a key; after two, keys expire as they arrive"
     )
 
 

@@ -37,7 +37,8 @@ class Limits(h.Limits):
     cost: float = h.limit(
         h.COST,
         "share",
-        "minimum share of the interval that an almost empty batch takes; little time remains for records",
+        "minimum share of the interval that an almost empty batch takes; little time "
+        "remains for records",
     )
     empty_batch: float = h.limit(
         h.SMALL, "share", "maximum size of an almost empty batch, as a share of the largest batch"

@@ -41,8 +41,8 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         3,
         "ratio",
-        "minimum duration as a multiple of a trigger that did not wait; a busy core or more "
-        "rows explain smaller ratios",
+        "minimum ratio to a trigger that did not wait; a busy core or more rows explain "
+        "smaller ratios",
     )
     end_gap: float = h.limit(
         1500, "ms", "maximum time from the end of the other trigger to the end of this one"

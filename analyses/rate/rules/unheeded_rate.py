@@ -36,10 +36,7 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum number of records as a multiple of the permitted number; a late batch may "
-        "have twice as many records",
+        2.0, "ratio", "minimum ratio to the permitted number; a late batch may have twice as many"
     )
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of batches with more records than `ratio` allows"

@@ -38,10 +38,7 @@ class Limits(h.Limits):
         0.5, "share", "minimum spread of the rates that the estimator sets; 10% to 20% are normal"
     )
     reversals: float = h.limit(
-        0.45,
-        "share",
-        "minimum share of updates that reverse the direction; a trend has few "
-        "reversals, and noise gives 0.67",
+        0.45, "share", "minimum share of updates that change direction; trends have few, noise 0.67"
     )
     proportional: float = h.limit(
         1.0, "gain", "maximum stable gain; with 1, the new rate ignores the previous rate"

@@ -51,10 +51,7 @@ class Limits(h.Limits):
         60, "s", "minimum time until the job is RUNNING; process starts and downloads take less"
     )
     canceled: float = h.limit(
-        30,
-        "s",
-        "minimum time from the start to its cancellation; users wait longer before they "
-        "cancel a start that hangs",
+        30, "s", "minimum time from start to cancellation; users wait longer if a start hangs"
     )
     stable: float = h.limit(10, "s", "minimum time in RUNNING; a shorter run is a failed start")
 
