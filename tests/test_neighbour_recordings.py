@@ -70,7 +70,7 @@ LESS_PRECISE = {
 """By scenario, the cause that its inputs show."""
 STOPS = frozenset({"buffer-exhausted", "s3-missing-object", "s3-upload-aborted"})
 """Scenarios in which a task of the job fails or hangs because of its neighbour, and is named with the exception."""
-ENDS_THE_TASKMANAGER = frozenset({("2.3.0", "unique-violation")})
+ENDS_THE_TASKMANAGER = frozenset({("2.3.0", "unique-violation"), ("2.3.0", "mariadb-duplicate")})
 """Runs in which the fault ends a TaskManager before its tasks report the exception to the JobManager."""
 
 

@@ -269,7 +269,8 @@ def _stuck_at_end(job: h.Job) -> str | None:
     if not took or last is None or last.status is not Status.ABORTED or _ended_with_job(job, last):
         return None
     age_ms, longest_ms = h.elapsed_ms(last) or 0.0, max(took)
-    if age_ms < max(LEAST_MS, TIMES * longest_ms):
+    # Half the time of CP106 is enough to withhold a verdict.
+    if age_ms < max(LEAST_MS / 2, TIMES * longest_ms):
         return None
     return (
         f"checkpoint {last.id} was in progress for {fmt.duration(age_ms)} until it was aborted, and the completed"

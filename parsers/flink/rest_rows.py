@@ -24,6 +24,7 @@ from flowdiag.parsers.json_values import (
     object_at,
     objects_at,
 )
+from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, Trace, middle_of, own_frame, read_trace
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
@@ -213,8 +214,7 @@ def _plan(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _exceptions(body: Any, context: Context) -> Iterator[Row]:
-    entries = objects_at(object_at(body, "exceptionHistory"), "entries")
-    if entries:
+    if entries := objects_at(object_at(body, "exceptionHistory"), "entries"):
         # From 1.13 on, the older keys only repeat the latest entry.
         for entry in entries:
             yield _failure(entry, context, "stacktrace", "taskName", concurrent=False)
@@ -261,7 +261,7 @@ def _failure(
         host=place["host"],
         taskmanager=place["taskmanager"],
         to_state="FAILED",
-        cause=trace.cause,
+        cause=with_context(trace.chain, -1) if trace.chain[1:] else trace.cause,
         utc_us=microseconds(as_moment(item.get("timestamp"))),
     )
 
