@@ -17,18 +17,14 @@ A job is at its limit if its batches queue, take at least `use` of the interval,
 pressure. A thread dump provides one sample per thread. If the driver thread works outside of Spark jobs in at
 least `driver-share` of its samples, the rule evaluates the driver thread. Otherwise it evaluates the task threads,
 unless several queries are slow, because a dump does not show which query a task belongs to. The rule ignores
-samples in which the threads wait for input, tasks or shuffle blocks. At least `working` of the samples must
-remain. If at least `same-activity` of them show the same activity, this activity is the cause. For a lock or a pool,
-`contended` is enough.
+samples in which the threads wait for input, tasks or shuffle blocks. The other samples decide as for BP107, with the
+limits `working`, `same-activity`, `contended` and `agreeing-dumps`.
 
 If the threads wait in the client of a database that Spark itself calls, as in `DataFrameWriter.jdbc`, the database
 is the culprit.
 
 A dump of the JVM does not show the code of Python workers. In that case, the finding names the Python functions in
 the query's plan, or the line that `py-spy dump` shows for a worker or for the driver.
-
-With at least `agreeing-dumps` dumps, the confidence is medium. With fewer dumps, it is low. For locks the confidence is
-high, because the dump names the owner.
 
 What to do
 ----------

@@ -11,10 +11,8 @@ for the same lock.
 
 How it decides
 --------------
-At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver that waits for a lock.
-In outputs of `innodb_trx`, a client's transaction must be in LOCK WAIT. `pg_blocking_pids`, a column with the
-blocking thread, or the PostgreSQL log names the process that holds the lock. Without these outputs, a wait in the
-server's log (`log_lock_waits`) is enough if it has not ended, or if it took at least 10 s.
+At least `snapshots` outputs of the database's tools show that a session waits for a lock, or the server's log shows a
+long wait, as for IO201.
 
 The application must be at its limit: batches queue or take at least `use` of the interval, or a batch or trigger has
 been running for `running-time`.
