@@ -19,7 +19,7 @@ from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.rules.back_pressure import RULE as PRESSURE
 from flowdiag.analyses.queues.rules.garbage_collection import RULE as GARBAGE
 from flowdiag.analyses.queues.rules.network_bottleneck import RULE as NETWORK
-from flowdiag.analyses.queues.rules.network_memory_used_up import RULE as USED_UP
+from flowdiag.analyses.queues.rules.network_memory_exhausted import RULE as USED_UP
 from flowdiag.analyses.queues.rules.uneven_load import RULE as LOAD
 from flowdiag.analyses.queues.rules.watermark_lag import RULE as WATERMARK
 from flowdiag.analyses.startup.facts import Restore

@@ -18,7 +18,7 @@ from flowdiag.analyses.queues.rules import (
     late_records,
     multiplied_state,
     network_bottleneck,
-    network_memory_used_up,
+    network_memory_exhausted,
     no_output,
     recreated_slot,
     refused_records,
@@ -58,7 +58,7 @@ RULES: Final[tuple[Rule, ...]] = (
     late_records.RULE,
     # BP2xx: the network
     network_bottleneck.RULE,
-    network_memory_used_up.RULE,
+    network_memory_exhausted.RULE,
     shared_connection.RULE,
     uneven_channels.RULE,
     # SK1xx: uneven or slow subtasks
