@@ -58,7 +58,7 @@ class Limits(h.Limits):
         10_000.0, "ms", "minimum delay of an expiry; healthy timers are at most seconds late"
     )
     overdue_share: float = h.limit(
-        0.25, "share", "minimum delay per timeout; seconds mean little if the timeout is long"
+        0.25, "share", "minimum delay as a share of the timeout; seconds mean little if it is long"
     )
     caught_up: float = h.limit(
         0.5, "share", "minimum share of the missed triggers that follow in a burst after the gap"

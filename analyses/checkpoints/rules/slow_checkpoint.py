@@ -63,10 +63,10 @@ from flowdiag.analyses.model.derived import once
 
 class Limits(h.Limits):
     interval_share: float = h.limit(
-        0.75, "share", "minimum duration per interval; above it, normal variation causes overruns"
+        0.75, "share", "minimum duration in intervals; above it, normal variation causes overruns"
     )
     timeout_share: float = h.limit(
-        0.5, "share", "minimum duration per timeout; back pressure can double a duration"
+        0.5, "share", "minimum duration as a share of the timeout; back pressure can double it"
     )
     floor: float = h.limit(2000.0, "ms", "minimum duration; faster checkpoints are harmless")
     slow_share: float = h.limit(

@@ -37,7 +37,9 @@ class Limits(h.Limits):
         3000.0, "ms", "minimum time to finalize a checkpoint; writing metadata takes milliseconds"
     )
     share: float = h.limit(
-        0.25, "share", "minimum finalization time per checkpoint or interval, whichever is shorter"
+        0.25,
+        "share",
+        "minimum finalization time as a share of the checkpoint or interval, whichever is shorter",
     )
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
