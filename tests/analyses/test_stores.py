@@ -210,6 +210,36 @@ def test_a_cache_that_costs_nothing_is_not_reported(values: dict[str, float]) ->
 
 
 GIB = 1 << 30
+MIB = 1 << 20
+
+
+def memory(*used: float, limit: float = 256.0) -> list[Finding]:
+    usage = [store("block-cache-usage", *(each * MIB for each in used))]
+    return findings(
+        small_block_cache,
+        busy_job(*usage, store("block-cache-capacity", *(limit * MIB for _ in used)), busy=100.0),
+    )
+
+
+@pytest.mark.parametrize(("used", "severity"), [(300.0 + 128.0, "warning"), (330.0, "info")])
+def test_a_store_that_exceeds_its_memory_is_named(used: float, severity: str) -> None:
+    (found,) = memory(used, used, used, used)
+    assert (found.cause, found.severity) == ("store-memory-exceeded", severity)
+    assert "its limit is 256 MiB" in found.title
+
+
+@pytest.mark.parametrize(
+    ("used", "limit"),
+    [
+        ((256.0,) * 4, 256.0),
+        ((270.0,) * 4, 256.0),
+        ((100.0, 100.0, 100.0, 400.0), 256.0),
+        ((9.0,) * 4, 4.0),
+    ],
+    ids=["full", "slightly above", "one peak", "a few MiB"],
+)
+def test_stores_within_their_memory_are_normal(used: tuple[float, ...], limit: float) -> None:
+    assert memory(*used, limit=limit) == []
 
 
 def heap_job(sizes: list[float], *, used: float = 0.5 * GIB, backend: str = "hashmap") -> JobQueues:
@@ -310,9 +340,6 @@ def test_an_ineffective_time_to_live_is_detected_early() -> None:
     (found,) = keys(*short, **{"table.exec.state.ttl": "30 s"})
     assert "although the time-to-live is 30" in found.title
     assert keys(*short, **{"table.exec.state.ttl": "1 h"}) == keys(*short) == []
-
-
-MIB = 1 << 20
 
 
 def files(size: float, live: float, *more: StoreMetric) -> JobQueues:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from typing import Final
 
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.model.derived import once
 
+_SINK: Final = re.compile("^Sink:|-> ?Sink:")
+"""Tasks that end in a sink, by the names that Flink gives them."""
 # Metric scopes truncate task names (at 80 characters in most versions), unlike logs and REST.
 _CUT = 60
 
@@ -44,10 +47,14 @@ class Topology:
         self.upstream = {task: tuple(upstream.get(task, ())) for task in self.tasks}
 
     def _by_deployment(self) -> dict[str, list[str]]:
-        """Chain the tasks in deployment order, with all sources feeding the first other task."""
-        first = self.tasks[:1]
+        """Chain the tasks in deployment order, with all sources feeding the first other task, and sinks last.
+
+        Metrics alone do not show the order of deployment.
+        """
+        first = [task for task in self.tasks if not _SINK.search(task)][:1] or self.tasks[:1]
         sources = [task for task in self.tasks if task.startswith("Source:") or task in first]
         inner = [task for task in self.tasks if task not in sources]
+        inner.sort(key=lambda task: _SINK.search(task) is not None)
         return {task: inner[n - 1 : n] or sources for n, task in enumerate(inner)}
 
     def canonical(self, task: str | None) -> str | None:

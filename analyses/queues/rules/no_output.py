@@ -129,6 +129,7 @@ def _paused_source_finding(job: h.JobQueues, paused: PausedSource) -> h.Finding:
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     silent = silent_task(job, records=limits.records, seconds=limits.duration)
     if silent is None:
+        yield from _windows_without_watermarks(job, limits)
         yield from _inconclusive_if_short(job, limits)
         return
     if silent.watermark_ms is not None:
@@ -152,6 +153,25 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     if e.has_no_watermarks(job, silent.task):
         reason += h.text("BP105.no-watermarks")
     yield h.Inconclusive(reason=reason, checks=("subtask-records", "user-code"), job=job.job.key)
+
+
+def _windows_without_watermarks(job: h.JobQueues, limits: Limits) -> h.Results:
+    """Report windows without output and watermarks if no plan shows whether they need event time."""
+    for stuck in e.stuck_operators(job):
+        waits = stuck.held.value is None and not stuck.emitted and stuck.records >= limits.records
+        if stuck.certain or not waits or stuck.held.duration_ms < limits.duration * 1000:
+            continue
+        reason = h.text(
+            "BP105.emits-none",
+            name=h.fmt.shorten(stuck.operator or stuck.task),
+            records=h.fmt.thousands(stuck.records),
+            lasted=h.fmt.duration(stuck.held.duration_ms),
+        )
+        reason += h.text("BP105.no-watermarks")
+        yield h.Inconclusive(
+            reason=reason, checks=("subtask-records", "user-code"), job=job.job.key
+        )
+        return
 
 
 def _inconclusive_if_short(job: h.JobQueues, limits: Limits) -> h.Results:

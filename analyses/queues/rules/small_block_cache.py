@@ -1,13 +1,15 @@
-"""The block cache of RocksDB is too small for the state that a task reads.
+"""The memory of RocksDB is too small: reads miss the block cache, or RocksDB exceeds its limit.
 
 What it reports
 ---------------
-Busy tasks whose reads miss the block cache of RocksDB (or ForSt), with the size of the cache and of the state.
+- Busy tasks whose reads miss the block cache of RocksDB (or ForSt), with the size of the cache and of the state.
+- Tasks whose store uses more memory than its limit.
 
 Why it matters
 --------------
 Each miss reads a block from a file and decompresses it. The task is busy with state access, and everything
-upstream waits.
+upstream waits. RocksDB treats its limit as a target. Memory above the limit comes from the rest of the container, which is
+killed when none is left.
 
 How it decides
 --------------
@@ -16,12 +18,20 @@ least `miss-share` of its reads and at least `misses` reads per second miss, whi
 is in use. If the cache has free space, the misses come from compaction, or from the first read of each block. A task is
 only reported if upstream tasks wait for it, or if all its subtasks are busy.
 
+With managed memory, Flink counts blocks, pinned blocks and write buffers in `block-cache-usage`, and
+`block-cache-capacity` is the limit. A store exceeds it if the usage is at least `exceeded` times the limit in most samples,
+and at least `floor` larger in the last one. This is a warning from `serious` on, because Flink reserves little more than that
+for native memory, and information below it.
+
 False alarms
 ------------
 Code that reads the whole state, for example in every timer, causes misses with a cache of any size.
 """
 
 from flowdiag.analyses.queues import helpers as h
+
+_MOSTLY = 0.6
+"""Minimum share of the samples above the limit. Write buffers exceed it for a moment while they are flushed."""
 
 
 class Limits(h.Limits):
@@ -33,6 +43,17 @@ class Limits(h.Limits):
     )
     cache_usage: float = h.limit(
         0.9, "share", "minimum share of the cache in use; below it, more space does not help"
+    )
+    exceeded: float = h.limit(
+        1.25, "ratio", "minimum memory of a store as a multiple of its limit; small excesses pass"
+    )
+    floor: float = h.limit(
+        8_388_608.0, "bytes", "minimum memory above the limit; less does not matter to a container"
+    )
+    serious: float = h.limit(
+        134_217_728.0,
+        "bytes",
+        "memory above the limit that is a warning; the JVM overhead of a container is 192 MiB or more",
     )
 
 
@@ -54,6 +75,42 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     for task, stores in found.items():
         if h.slows_down(job, task):
             yield _finding(job, task, max(stores, key=lambda each: each[2]), len(stores), limits)
+    for (task, _), known in h.by_operator(job, "block-cache-capacity").items():
+        over = [(excess, store) for store in known if (excess := _excess(store, limits))]
+        if over:
+            yield _excess_finding(job, task, *max(over, key=lambda each: each[0]), limits)
+
+
+def _excess(store: h.Store, limits: Limits) -> float | None:
+    """Return by how many bytes a store exceeds its memory limit, or None if it does not."""
+    used, limit = store.latest("block-cache-usage"), store.latest("block-cache-capacity")
+    if not used or not limit or used - limit < limits.floor:
+        return None
+    most = store.share_above("block-cache-usage", limits.exceeded * limit) or 0.0
+    return used - limit if most >= _MOSTLY else None
+
+
+def _excess_finding(
+    job: h.JobQueues, task: str, excess: float, store: h.Store, limits: Limits
+) -> h.Finding:
+    used, limit = store.latest("block-cache-usage"), store.latest("block-cache-capacity")
+    text = f"RocksDB of {h.fmt.shorten(task)} uses {h.fmt.size(used)} of memory, and its limit is {h.fmt.size(limit)}"
+    return h.store_finding(
+        job,
+        task,
+        store,
+        text,
+        "block-cache-usage",
+        "block-cache-capacity",
+        severity=h.Severity.WARNING if excess >= limits.serious else h.Severity.INFO,
+        cause="store-memory-exceeded",
+        measurements=(
+            h.measurement("store-memory", used, "bytes", limit),
+            h.measurement("pinned-cache", store.latest("block-cache-pinned-usage"), "bytes"),
+            h.measurement("write-buffers", store.latest("cur-size-all-mem-tables"), "bytes"),
+        ),
+        actions=h.remedies("store-memory-exceeded", job.job),
+    )
 
 
 def _finding(
@@ -88,4 +145,10 @@ def _finding(
     )
 
 
-RULE = h.Rule("IO302", judge, Limits, causes=("block-cache-too-small",), needs="stores")
+RULE = h.Rule(
+    "IO302",
+    judge,
+    Limits,
+    causes=("block-cache-too-small", "store-memory-exceeded"),
+    needs="stores",
+)
