@@ -8,7 +8,7 @@ was written before its first run, and flowdiag was fixed before the next one. Th
 
 An expected answer names what a report must and must not contain:
 
-- `cause`: causes that fit. `unrecognized-failure` and the causes that only name the failed part always fit.
+- `cause`: causes that fit. `unrecognised-failure` and the causes that only name the failed part always fit.
 - `deepest`: a fragment of the deepest message. A report quotes it, or names a fitting cause.
 - `names`: more that the report must contain: a user's frame, a table, a number. `a|b` accepts either.
 - `never`: what the report must not contain.
@@ -80,9 +80,9 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 
 _FITTING: Final = {
-    "flink": frozenset({"unrecognized-failure", "restarts-used-up"}),
-    "spark": frozenset({"unrecognized-failure", "failing-batches"}),
-    "undecided": frozenset({"unrecognized-failure"}),
+    "flink": frozenset({"unrecognised-failure", "restarts-used-up"}),
+    "spark": frozenset({"unrecognised-failure", "failing-batches"}),
+    "undecided": frozenset({"unrecognised-failure"}),
 }
 _TASKS: Final = (None, "taskmanager", "python-worker")  # processes for which task-failure fits
 

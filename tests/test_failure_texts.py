@@ -421,7 +421,7 @@ def test_an_unknown_schema_is_not_a_serializer_error(judge: PasteJudge) -> None:
         "Caused by: io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException: Subject not found.; error code: 40401\n"
     )
     report = report_on(judge, text)
-    assert report.summary.cause == "unrecognized-failure"
+    assert report.summary.cause == "unrecognised-failure"
     assert "schema registry" in words_of(report)
 
 
@@ -657,7 +657,7 @@ NO_AUTH = "Caused by: org.apache.flink.shaded.zookeeper3.org.apache.zookeeper.Ke
 
 def test_the_reason_why_there_is_no_leader(judge: PasteJudge) -> None:
     report = report_on(judge, LEADER + NO_AUTH)
-    assert report.summary.cause == "unrecognized-failure"
+    assert report.summary.cause == "unrecognised-failure"
     assert "ZooKeeper" in words_of(report)
     assert report_on(judge, LEADER).summary.cause == "leadership-lost"
 

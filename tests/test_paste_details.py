@@ -42,13 +42,13 @@ CASES: Final = {
         "com.amazonaws.services.sqs.model.AmazonSQSException: Access to the resource https://sqs/orders is denied. (Service: "
         "AmazonSQS; Status Code: 403; Error Code: AccessDenied; Request ID: 8b1f)\n"
         "\tat org.apache.flink.streaming.api.operators.StreamSink.processElement(StreamSink.java:54)\n",
-        "degraded", "unrecognized-failure", ("get-caller-identity",), ("S3", "bucket"),
+        "degraded", "unrecognised-failure", ("get-caller-identity",), ("S3", "bucket"),
     ),
     "a JDBC driver is missing": Case(
         "java.sql.SQLException: No suitable driver found for jdbc:mysql://db:3306/shop\n"
         "\tat java.sql.DriverManager.getConnection(DriverManager.java:689)\n"
         "\tat org.apache.flink.connector.jdbc.internal.JdbcOutputFormat.open(JdbcOutputFormat.java:145)\n",
-        "degraded", "unrecognized-failure", ("JAR of the database's JDBC driver",), ("Run the statement by hand",),
+        "degraded", "unrecognised-failure", ("JAR of the database's JDBC driver",), ("Run the statement by hand",),
     ),
     "Flink's main class is missing": Case(
         "org.apache.flink.client.program.ProgramInvocationException: The program's entry point class 'com.acme.Job' was not "
@@ -67,7 +67,7 @@ CASES: Final = {
         "KeyError: 'topic'\n\nDuring handling of the above exception, another exception occurred:\n\n"
         'Traceback (most recent call last):\n  File "/app/job.py", line 80, in <module>\n    main()\n'
         '  File "/app/job.py", line 60, in main\n    raise ConfigError("no topic")\napp.errors.ConfigError: no topic of orders\n',
-        "failing", "unrecognized-failure", ("KeyError: 'topic'", "ConfigError: no topic of orders", "read_conf(job.py:31)"),
+        "failing", "unrecognised-failure", ("KeyError: 'topic'", "ConfigError: no topic of orders", "read_conf(job.py:31)"),
     ),
     "executors collect garbage": Case(
         "Executor ID\tAddress\tStatus\tRDD Blocks\tTask Time (GC Time)\tInput\n"

@@ -38,7 +38,7 @@ from flowdiag.parsers.components import Component, components
 from flowdiag.parsers.exceptions import option_keys_in
 from flowdiag.parsers.lines.failure_lines import failure_line, is_wrapper_failure, short_failure
 
-UNRECOGNIZED: Final = "unrecognized-failure"
+UNRECOGNIZED: Final = "unrecognised-failure"
 GROUPS: Final = 5
 """How many kinds of failures to report. Further kinds are usually repetitions or consequences."""
 _TITLE: Final = 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.rules.unrecognized_failure import (
+from flowdiag.analyses.flink.rules.unrecognised_failure import (
     RULE,
     Unrecognized,
     judge,

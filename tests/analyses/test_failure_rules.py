@@ -30,7 +30,7 @@ from flowdiag.analyses.flink.advice.unrecognized import (
 from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
-from flowdiag.analyses.flink.rules import out_of_memory, process_lost, unrecognized_failure
+from flowdiag.analyses.flink.rules import out_of_memory, process_lost, unrecognised_failure
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Rank, Severity, State
 from flowdiag.analyses.model.keys import Process
@@ -392,7 +392,7 @@ def test_a_fatal_error_without_a_known_cause_is_the_root() -> None:
     found = only_finding(process_lost.RULE, job.facts())
     assert (found.rank, found.cause) == (Rank.ROOT_CAUSE, "taskmanager-lost")
     assert CLOSED in found.actions[0].text or "stack trace" in found.actions[0].text
-    assert findings(unrecognized_failure.RULE, job.facts()) == []
+    assert findings(unrecognised_failure.RULE, job.facts()) == []
 
 
 def test_a_task_that_fails_before_the_fatal_error_is_the_root() -> None:

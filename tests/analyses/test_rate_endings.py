@@ -548,7 +548,7 @@ def test_a_fragment_that_shows_only_the_end_of_python_names_no_cause(cause: str)
 
 @pytest.mark.parametrize(
     ("application", "causes"),
-    [("local-1795707225031", []), ("app-1", ["unrecognized-failure"])],
+    [("local-1795707225031", []), ("app-1", ["unrecognised-failure"])],
 )
 def test_a_heartbeat_before_the_end_of_a_slow_start_is_not_a_failure(
     application: str, causes: list[str]

@@ -93,7 +93,7 @@ def test_every_rule_has_a_check_for_each_of_its_causes(rule: Any) -> None:
 def test_an_unrecognized_failure_needs_the_log_of_its_own_process() -> None:
     """The failure does not show the engine for certain: a TaskManager's log would mislead users of Spark."""
     for code in ("CP314", "RT108"):
-        made = built(found(code, "unrecognized-failure", confidence=Confidence.MEDIUM))
+        made = built(found(code, "unrecognised-failure", confidence=Confidence.MEDIUM))
         texts = [each.text for each in made.summary.suggestions]
         assert texts and not re.search("TaskManager|JobManager|executor|driver", " ".join(texts))
 

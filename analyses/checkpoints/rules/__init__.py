@@ -25,7 +25,7 @@ from flowdiag.analyses.checkpoints.rules import (
     stuck_task,
     task_failure,
 )
-from flowdiag.analyses.flink.rules import out_of_memory, process_lost, unrecognized_failure
+from flowdiag.analyses.flink.rules import out_of_memory, process_lost, unrecognised_failure
 from flowdiag.analyses.model.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -55,5 +55,5 @@ RULES: Final[tuple[Rule, ...]] = (
     restart_loop.RULE,
     checkpoint_storage_failing.RULE,
     jobmanager_restarted.RULE,
-    unrecognized_failure.RULE,
+    unrecognised_failure.RULE,
 )
