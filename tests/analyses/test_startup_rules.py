@@ -254,6 +254,18 @@ def test_a_rejected_job() -> None:
     assert w.findings(SUBMISSION, w.facts(w.job(w.start(w.task(0)), ended="FAILED"))) == []
 
 
+def test_a_job_is_rejected_if_the_jobmanager_cannot_reach_its_store() -> None:
+    reason = (
+        "java.net.ConnectException: Connection refused (Connect to s3-1.example:9009 "
+        "[s3-1.example/10.0.0.4] failed)"
+    )
+    refused = w.job(
+        w.start(), ended="FAILED", ended_us=w.BEGIN + w.SECOND, ended_cause=reason
+    )  # fmt: skip
+    (finding,) = w.findings(SUBMISSION, w.facts(refused))
+    assert finding.cause == "service-unreachable" and "s3-1.example:9009" in finding.title
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -46,28 +46,28 @@ def yarn_text(trouble: h.Trouble) -> str:
     return f"{requested} requested, {offered} offered"
 
 
-def cause_of(reason: str, *, cluster: bool = False) -> str:
+def cause_of(reason: str, also: tuple[str, ...] = ()) -> str:
     """Return the cause of a failed submission. A lack of memory links the finding to the finding about the process.
 
     Args:
         reason: the exception text.
-        cluster: whether a cluster fails to start. Missing classes are then the cause, not only the reason.
+        also: more causes that the exception may show, depending on what failed: a cluster, a job or its submission.
     """
     found = classify([reason], "flink")
     cause = cause_of_class(None if found is None else found.name, "submission-failed")[0]
-    own = ("out-of-memory", *(OF_CLUSTERS if cluster else _OF_SERVICES))
-    return cause if cause in own else "submission-failed"
+    return cause if cause in ("out-of-memory", *also) else "submission-failed"
 
 
 OF_CLUSTERS: Final = ("storage-failure", "service-unreachable", "class-loading")
 """Causes that prevent a cluster from starting."""
-_OF_SERVICES: Final = ("storage-failure", "service-unreachable")
+OF_JOBS: Final = ("service-unreachable",)
+"""Causes that keep the JobManager from starting a job. The client of a submission may only fail to reach the JobManager."""
 
 
-def actions_against(reason: str, *, cluster: bool = False) -> tuple[h.Action, ...]:
+def actions_against(reason: str, also: tuple[str, ...] = ()) -> tuple[h.Action, ...]:
     known = h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason))
-    found, cause = classify([reason], "flink"), cause_of(reason, cluster=cluster)
-    if found is not None and cause in OF_CLUSTERS:
+    found, cause = classify([reason], "flink"), cause_of(reason, also)
+    if found is not None and cause in also:
         known = h.remedies(cause, h.UNKNOWN_JOB, *cause_of_class(found.name, "")[1])
     return known if reason == NO_REASON else with_advice(known, reason)
 

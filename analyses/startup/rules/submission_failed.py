@@ -82,13 +82,13 @@ def _job_finding(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Troub
         ongoing=not h.ran_after(facts, job.ended_us),
         title=f"{h.fmt.shorten(name, 40)} was rejected: {h.fmt.shorten(reason, 160)}",
         why=h.fmt.shorten(reason, 160),
-        cause=s.cause_of(reason),
+        cause=s.cause_of(reason, s.OF_JOBS),
         rank=h.Rank.ROOT_CAUSE,
         first_us=job.ended_us,
         measurements=(h.measurement("submissions", 1, "submissions"),),
         evidence=h.cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in troubles)]),
         ranked=True,
-        actions=s.actions_against(reason),
+        actions=s.actions_against(reason, s.OF_JOBS),
     )
 
 
@@ -126,7 +126,7 @@ def _trouble_finding(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Find
     first = troubles[0]
     reason = first.cause or first.values.get("exception") or s.NO_REASON
     what = _WORDS.get(first.kind, "The submission failed")
-    cluster = first.kind == "entrypoint-failed"
+    also = s.OF_CLUSTERS if first.kind == "entrypoint-failed" else ()
     yarn = facts.of_kind(*s.OF_YARN)
     hint = f"; YARN: {s.yarn_text(yarn[0])}" if yarn else ""
     count = max(trouble.count for trouble in troubles)
@@ -136,13 +136,13 @@ def _trouble_finding(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Find
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
         title=f"{what}: {without_package(h.fmt.shorten(reason, 400))}{hint}",
         why=h.fmt.shorten(reason, 160),
-        cause=s.cause_of(reason, cluster=cluster),
+        cause=s.cause_of(reason, also),
         rank=h.Rank.ROOT_CAUSE,
         last_us=None,
         count=count,  # client, Dispatcher and JobMaster log the same submissions
         measurements=(h.measurement("submissions", count, "submissions"),),
         evidence=h.cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
-        actions=s.actions_against(reason, cluster=cluster),
+        actions=s.actions_against(reason, also),
     )
 
 
