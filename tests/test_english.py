@@ -64,6 +64,7 @@ def test_names_contain_no_banned_word(tmp_path: Path, monkeypatch: pytest.Monkey
         (1, "'asked'"),
         (1, "'standstill'"),
         (1, "'told'"),
+        (2, "'usual'"),
         (6, "'Said'"),
         (7, "'BLANKS'"),
         (11, "'besides'"),
