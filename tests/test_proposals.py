@@ -121,7 +121,7 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
     for word, name, remedy in REMEDIES:
         if word == "shared":
             continue
-        names = "model now cores least part place quota task present cpu package column conversion"
+        names = "model now cores least part place quota task present cpu package column conversion batches"
         fill: dict[str, Any] = dict.fromkeys(names.split(), "…")
         fill |= {
             each: "…"
