@@ -149,10 +149,18 @@ class TaskFailure:
         elif self.exception is not None and self.exception.name == "specification-refused":
             event, end = "The operator refused the specification", ""
         elif self.root.task is None:
-            event, end = "The job failed", " for good" if end else ""
+            event, end = self._event_without_task
         times = f", {self.restarts} restarts" if self.restarts > 1 else ""
         detail = f": {h.fmt.shorten(without_package(text), _TEXT)}" if text else ""
         return f"{event}{times}{end}{detail}"
+
+    @property
+    def _event_without_task(self) -> tuple[str, str]:
+        """The failure if no task is known, and how it ended. A pasted exception does not show what it ended."""
+        if self.crises[-1].final:
+            return "The job failed", " for good"
+        pasted = self.root.kind == "exception"
+        return "An exception occurred" if pasted else "The job failed", ""
 
     @property
     def explanation(self) -> str:
