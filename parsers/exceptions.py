@@ -106,16 +106,27 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
     links = list(range(len(texts)))[-_CHAIN:][::-1]
     lower = {link: texts[link].lower() for link in links}
     deepest = links[0] if links else None
+    fitting = {link: _fitting(lower[link]) for link in links}
+    if not any(fitting.values()):
+        return None
     for candidates in _classes_by_priority():
         for link in links:
             for candidate in candidates:
+                if id(candidate) not in fitting[link]:
+                    continue
                 if engine is not None and candidate.engine not in (None, engine):
                     continue
                 if candidate.hollow and link != deepest:
                     continue
-                if candidate.matches(lower[link]) and not _is_elsewhere(candidate, texts, link):
+                if not _is_elsewhere(candidate, texts, link):
                     return _build_result(candidate, texts, links, link)
     return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _fitting(text: str) -> frozenset[int]:
+    """Return the `id` of each class that a text in lower case belongs to. Logs repeat their exceptions."""
+    return frozenset(id(each) for each in classes() if each.matches(text))
 
 
 def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
