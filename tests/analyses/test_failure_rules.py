@@ -32,7 +32,15 @@ from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
 from flowdiag.analyses.flink.rules import out_of_memory, process_lost, unrecognised_failure
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
-from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Rank, Severity, State
+from flowdiag.analyses.model.finding import (
+    Confidence,
+    Evidence,
+    Finding,
+    Inconclusive,
+    Rank,
+    Severity,
+    State,
+)
 from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.verdicts import judge
@@ -362,26 +370,28 @@ UNREACHABLE = "java.net.ConnectException: Connection to db-1:5432 refused"
 CLOSED = "java.lang.NullPointerException: Cannot invoke PreparedStatement.setLong"
 
 
-def ends_by_fatal_error(job: Bench, manager: str, error: str) -> None:
+def ends_by_fatal_error(job: Bench, manager: str, error: str) -> Incident:
     """End a TaskManager by an exception that escapes the error handling of a task."""
     fatal = {"template": "fatal-cluster-error", "role": "taskmanager", "component": "executing"}
-    job.happens("process-stopped", second=job.now_s, taskmanager=manager, cause=error, text=fatal)
+    record = job.happens("process-stopped", taskmanager=manager, cause=error, text=fatal)
     job.now_s += 0.1
     stops(job, manager)
     stops(job, manager, template="taskmanager-terminating")
     gone = "org.apache.flink.util.FlinkExpectedException: The TaskExecutor is shutting down."
     for task, index in job.on(manager):
         fails(job, job.now_s, task, index, gone)
+    return record
 
 
 def test_a_fatal_error_is_the_reason_for_the_loss_of_its_taskmanager() -> None:
     job = Bench()
     job.completes(10)
-    ends_by_fatal_error(job, "tm-3", REFUSED_ROW)
+    record = ends_by_fatal_error(job, "tm-3", REFUSED_ROW)
     found = only_finding(process_lost.RULE, job.facts())
     assert "ended after a fatal error" in found.title and REFUSED_ROW[:40] in found.title
     assert found.rank is Rank.CONSEQUENCE  # IO204 reports the database that refused the row
     assert {vote.signal for vote in found.votes} == {"fatal-error"}
+    assert record.ref is not None and found.evidence[0] == Evidence(*record.ref)
     assert not any("exit code" in action.text for action in found.actions)
 
 
@@ -401,12 +411,13 @@ def test_a_task_that_fails_before_the_fatal_error_is_the_root() -> None:
     task, index = job.on("tm-3")[0]
     fails(job, job.now_s, task, index, UNREACHABLE)
     job.now_s += 0.1
-    ends_by_fatal_error(job, "tm-3", CLOSED)
+    record = ends_by_fatal_error(job, "tm-3", CLOSED)
     facts = job.facts()
     root = only_finding(task_failure.RULE, facts)
     assert (root.subject.task, root.cause) == (task, "service-unreachable")
     lost = only_finding(process_lost.RULE, facts)
     assert (lost.rank, lost.cause) == (Rank.CONSEQUENCE, None)
+    assert record.ref is not None and Evidence(*record.ref) in lost.evidence
     answer = judge(outcomes_of(CHECKPOINT_RULES, facts))
     assert answer.cause == "service-unreachable"
 

@@ -37,6 +37,11 @@ class Exit:
     def time_us(self) -> int:
         return self.stop.time_us or 0
 
+    @property
+    def record(self) -> Incident:
+        """The record that shows why the TaskManager ended: the fatal error or, without one, the stop."""
+        return self.error or self.stop
+
 
 @once
 def exits_of(facts: ClusterFacts) -> tuple[Exit, ...]:
@@ -59,7 +64,6 @@ def exits_of(facts: ClusterFacts) -> tuple[Exit, ...]:
     return tuple(found.values())
 
 
-@once
 def _stops(facts: ClusterFacts) -> tuple[Incident, ...]:
     """Return the dated records about the stop of a process."""
     return tuple(

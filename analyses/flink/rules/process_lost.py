@@ -122,14 +122,15 @@ def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
 def _exit_finding(job: h.Job, exits: list[Exit]) -> h.Finding:
     first, last = exits[0], exits[-1]
     others = _others_text(exits[1:])
-    follows = any(ends_taskmanager(job, crisis.root) for crisis in job.crises)
+    roots = [crisis.root for crisis in job.crises if ends_taskmanager(job, crisis.root)]
+    follows = any(root.incident.taskmanager == first.stop.taskmanager for root in roots)
     begins = [attempt.deployed_us or 0 for attempt in job.attempts]
     continues = job.completed_after(last.time_us) or max(begins, default=0) > last.time_us
     where = first.stop.taskmanager or "an unknown TaskManager"
     votes = h.votes_for(_exit_signal(first), RULE.signals)
     return h.incident_finding(
         job,
-        [each.stop for each in exits],
+        [each.record for each in exits],
         ongoing=not continues,
         subject=h.taskmanager_subject(job, first.stop.taskmanager, first.stop.host),
         title=f"{_event_text(where, [first])} while it ran {h.fmt.plural(first.tasks, 'subtask')}{others}",
@@ -285,7 +286,7 @@ def _votes(lost: Lost, crisis: h.Crisis, exits: list[Exit]) -> tuple[h.Vote, ...
 
 def _records(group: list[h.Crisis], exits: list[Exit]) -> h.Iterator[tuple[Ref | None, int | None]]:
     """Yield the records of the exits, then those of the losses, latest crisis first."""
-    yield from ((each.stop.ref, each.stop.time_us) for each in exits)
+    yield from ((each.record.ref, each.record.time_us) for each in exits)
     for crisis in reversed(group):
         yield from ((incident.ref, incident.time_us) for incident in own_records(crisis))
         yield from crisis.refs
