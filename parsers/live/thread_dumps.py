@@ -13,10 +13,11 @@ from flowdiag.parsers.json_values import as_number
 from flowdiag.parsers.live.client import Answer
 from flowdiag.parsers.live.watching import Watch
 
-MOST: Final = 5  # maximum dumps of one process
 SERIES: Final = 3  # dumps in a series: each is a sample, and three that agree are evidence
 PAUSE_S: Final = 2.0  # seconds between two dumps of a series
-EVERY_TICKS: Final = 4  # ticks between two series of one process
+EVERY_TICKS: Final = (
+    4  # ticks between the first two series of one process; each further pause is twice as long
+)
 PROCESSES: Final = 3  # maximum processes dumped in one tick
 MAX_THREADS: Final = 1000
 """Maximum number of threads of a process for `auto`. A dump stops the JVM, and killed a JVM with 10,000 threads
@@ -63,8 +64,8 @@ class ThreadDumps:
         self._watch, self._keep = watch, keep
         self._when, self._pause_s = when, pause_s
         self._path, self._query = path, query
-        self._taken: dict[str, int] = {}  # number of dumps by process
-        self._last: dict[str, int] = {}  # tick of the last series by process
+        self._next: dict[str, int] = {}  # tick of the next series by process
+        self._pause: dict[str, int] = {}  # ticks before the series after the next one by process
         self._threads: dict[str, int] = {}
 
     def count_threads(self, path: str, body: object) -> None:
@@ -77,6 +78,8 @@ class ThreadDumps:
     async def take(self, tick: int, suspects: Iterable[str], processes: Iterable[str]) -> None:
         """Take a series of dumps of each suspect that has no recent dumps.
 
+        The pause between two series of a process doubles, so that a long collection has dumps of its end, but few.
+
         Args:
             tick: number of the tick.
             suspects: processes with suspects, most suspicious first.
@@ -87,21 +90,20 @@ class ThreadDumps:
         others = sorted(processes) if self._when is Stacks.ALWAYS else ()
         chosen = [
             each for each in dict.fromkeys([*suspects, *others]) if self._may_dump(each, tick)
-        ]
+        ][:PROCESSES]
+        for each in chosen:
+            pause = self._pause.get(each, EVERY_TICKS)
+            self._next[each], self._pause[each] = tick + pause, 2 * pause
+        paths = [(self._path(each), self._query) for each in chosen]
         for number in range(SERIES if chosen else 0):
             if number:
                 await asyncio.sleep(self._pause_s)
-            due = [each for each in chosen[:PROCESSES] if self._taken.get(each, 0) < MOST]
-            paths = [(self._path(each), self._query) for each in due]
-            for each, answer in zip(due, await self._watch.request_all(paths), strict=True):
-                self._taken[each] = self._taken.get(each, 0) + 1
-                self._last[each] = tick
+            for each, answer in zip(chosen, await self._watch.request_all(paths), strict=True):
                 if answer is not None:
                     self._keep(replace(answer, path=self._path(each)))
 
     def _may_dump(self, process: str, tick: int) -> bool:
-        """Return whether a process may be dumped now: few threads, no recent dump, and few dumps so far."""
+        """Return whether a process may be dumped now: few threads, and no recent dump."""
         if self._when is Stacks.AUTO and self._threads.get(process, 0) > MAX_THREADS:
             return False
-        recent = process in self._last and self._last[process] + EVERY_TICKS > tick
-        return not recent and self._taken.get(process, 0) < MOST
+        return self._next.get(process, 0) <= tick
