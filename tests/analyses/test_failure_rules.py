@@ -422,6 +422,22 @@ def test_a_task_that_fails_before_the_fatal_error_is_the_root() -> None:
     assert answer.cause == "service-unreachable"
 
 
+def test_each_taskmanager_that_ended_is_judged_alone() -> None:
+    job = Bench()
+    job.completes(10)
+    task, index = job.on("tm-3")[0]
+    fails(job, job.now_s, task, index, UNREACHABLE)
+    job.now_s += 0.1
+    ends_by_fatal_error(job, "tm-3", CLOSED)
+    job.now_s += 1
+    ends_by_fatal_error(job, "tm-2", "java.lang.IllegalStateException: no such channel")
+    lost = findings(process_lost.RULE, job.facts())
+    assert [(each.subject.taskmanager, each.rank) for each in lost] == [
+        ("tm-2", Rank.ROOT_CAUSE),
+        ("tm-3", Rank.CONSEQUENCE),
+    ]
+
+
 GONE_FILE = "java.io.FileNotFoundException: No such file or directory: s3://flink/checkpoints/chk-8/a4fa1616"
 NO_KEY = "java.lang.IllegalStateException: no key in <order/>"
 

@@ -115,15 +115,18 @@ def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
         crises = [crisis for crisis in job.crises if crisis.kind == "taskmanager-lost"]
         exits = [each for each in exits_of(facts) if each.stop.job in keys]
         exits = [each for each in exits if not any(_is_in(each, one) for one in crises)]
-        if exits:
-            yield _exit_finding(job, exits)
+        roots = [crisis.root for crisis in job.crises if ends_taskmanager(job, crisis.root)]
+        ended = {root.incident.taskmanager for root in roots}
+        for follows in (False, True):
+            group = [each for each in exits if (each.stop.taskmanager in ended) is follows]
+            if group:
+                yield _exit_finding(job, group, follows=follows)
 
 
-def _exit_finding(job: h.Job, exits: list[Exit]) -> h.Finding:
+def _exit_finding(job: h.Job, exits: list[Exit], *, follows: bool) -> h.Finding:
+    """Report the TaskManagers of `exits`. `follows`: the failure of a task ended them."""
     first, last = exits[0], exits[-1]
     others = _others_text(exits[1:])
-    roots = [crisis.root for crisis in job.crises if ends_taskmanager(job, crisis.root)]
-    follows = any(root.incident.taskmanager == first.stop.taskmanager for root in roots)
     begins = [attempt.deployed_us or 0 for attempt in job.attempts]
     continues = job.completed_after(last.time_us) or max(begins, default=0) > last.time_us
     where = first.stop.taskmanager or "an unknown TaskManager"
