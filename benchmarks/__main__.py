@@ -22,57 +22,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 from benchmarks import jobs, logs
 from benchmarks.measuring import KINDS as EACH
-from benchmarks.measuring import Contender, Run, in_turn, machine, median, run
+from benchmarks.measuring import WITH_FINDINGS, Contender, Run, in_turn, machine, median, run
 from benchmarks.page import write
 
 PEERS: Final = Path(__file__).parent / "peers"
+PARTS: Final = Path(__file__).parent / "parts"
 GIGABYTE: Final = 1000
 WIDE_MB: Final = 630
 KINDS: Final = {"plain": "no metric reports", "reports": "half of it metric reports"}
 MEMORY_HEADER: Final = (
     f"\n| input | peak of all processes | {' | '.join(EACH)} | wall |\n|---|---|---|---|---|---|\n"
 )
-
-SCAN: Final = """
-import sys
-from pathlib import Path
-from flowdiag.parsers.catalogue import load_catalogue
-from flowdiag.parsers.split import _recognizer
-from flowdiag.parsers.lines.scan import LineScanner
-matcher = _recognizer(load_catalogue("flink")).matcher
-for path in sorted(Path(sys.argv[1]).glob("*.log")):
-    with open(path, "rb", buffering=0) as file:
-        print(path.name, sum(1 for _ in LineScanner(file, matcher)))
-"""
-
-
-# Everything before Spark: the lower bound if its queries cost nothing.
-READING: Final = """
-import sys, tempfile
-from pathlib import Path
-from flowdiag.analyses.topics import topic
-from flowdiag.parsers.parallel import parse_in_processes
-from flowdiag.parsers.machine import processors
-from flowdiag.parsers.discover import discover
-from flowdiag.parsers.split import plan_splits
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        parsed = parse_in_processes(
-            plan_splits(discover(sys.argv[1:]).sources),
-            Path(folder),
-            processes=processors(),
-            metrics=topic("checkpoints").metrics(),
-        )
-        print(parsed.events.count, parsed.metrics.count)
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +74,10 @@ class Bench:
         command = [sys.executable, "-m", "flowdiag.cli", command_name, str(path), "-q"]
         command += ["--format", "json", *more]
         return Contender(
-            name=name, command=command, environ={"FLOWDIAG_CACHE_DIR": str(self.cache)}
+            name=name,
+            command=command,
+            environ={"FLOWDIAG_CACHE_DIR": str(self.cache)},
+            succeeds=WITH_FINDINGS,
         )
 
     def on_cores(self, cores: int, path: Path, *, name: str) -> Contender:
@@ -115,7 +85,7 @@ class Bench:
         whole = self.flowdiag(path, "--master", f"local[{cores}]", name=name)
         # One core for Spark's tasks is not comparable: the JVM and a Python worker keep two cores busy.
         pinned = ["taskset", "-c", f"0-{cores - 1}", *whole.command]
-        return Contender(name=name, command=pinned, environ=whole.environ)
+        return replace(whole, command=pinned)
 
 
 def throughput(bench: Bench) -> Iterator[str]:
@@ -123,12 +93,11 @@ def throughput(bench: Bench) -> Iterator[str]:
     python = peers_python(bench.folder)
     for megabytes, (kind, words) in product(bench.sizes, KINDS.items()):
         path = bench.logs(megabytes, kind)
-        reading = bench.folder / "reading.py"
-        reading.write_text(READING, encoding="utf-8")
         contenders = [
             bench.flowdiag(path),
             Contender(
-                name="flowdiag, reading alone", command=[sys.executable, str(reading), str(path)]
+                name="flowdiag, reading alone",
+                command=[sys.executable, str(PARTS / "reading.py"), str(path)],
             ),
         ]
         if python is not None:
@@ -148,7 +117,9 @@ def scan(bench: Bench) -> Iterator[str]:
     for kind, words in KINDS.items():
         path = bench.logs(GIGABYTE, kind)
         contenders = [
-            Contender(name="scan alone", command=[sys.executable, "-c", SCAN, str(path)]),
+            Contender(
+                name="scan alone", command=[sys.executable, str(PARTS / "scanning.py"), str(path)]
+            ),
             *ripgreps(bench, path, "-j1"),
         ]
         runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Final
 
 SAMPLED_EVERY_S: Final = 0.25
+WITH_FINDINGS: Final = (0, 1)
+"""The exit codes of a successful flowdiag. A Python script that fails ends with 1."""
 KINDS: Final = ("the command", "Java", "a parsing process")
 
 
@@ -27,7 +29,7 @@ class Contender:
     name: str
     command: Sequence[str]
     environ: Mapping[str, str] = field(default_factory=dict)
-    succeeds: tuple[int, ...] = (0, 1)  # 1 means findings
+    succeeds: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.measuring import Contender, Run, in_turn, machine, median
+from benchmarks.measuring import WITH_FINDINGS, Contender, Run, in_turn, machine, median
 from benchmarks.page import write
 from benchmarks.startup import unpacked
 from flowdiag.cli.spark.optimizations import DESCRIPTIONS, VARIABLE, Optimization
@@ -54,7 +54,7 @@ def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
             subprocess.run([*flowdiag, "warm"], env={**os.environ, **environ}, check=True)
         name = f"without {optimization.value}" if optimization else WITH_ALL
         command = [*flowdiag, "checkpoints", str(logs), "-q", "--format", "json"]
-        yield Contender(name=name, command=command, environ=environ)
+        yield Contender(name=name, command=command, environ=environ, succeeds=WITH_FINDINGS)
 
 
 def table(runs: dict[str, Run]) -> Iterator[str]:
