@@ -82,15 +82,15 @@ def _decoded(coded: re.Match[str]) -> str:
 _CODED: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4}){1,500}")
 
 
-_SIGNS_OF_HTML: Final = (
-    b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;",
-    b"<br", b"<pre", b"<p>", b"<b>", b"<strong", b"<em>", b"<message", b"<throwable", b"<![CDATA[", b"<td", b"<li>", b"<code", b"<div", b"<span",
-)  # fmt: skip
+_HTML: Final = re.compile(
+    rb"&(?:lt;|#|gt;|quot;|nbsp;)"
+    rb"|<(?:br|pre|p>|b>|strong|em>|message|throwable|!\[CDATA\[|td|li>|code|div|span)"
+)
 
 
 def is_html(data: bytes) -> bool:
     """Return whether a text has HTML tags or entities."""
-    return any(sign in data for sign in _SIGNS_OF_HTML)
+    return _HTML.search(data) is not None
 
 
 def message_lines(message: str) -> list[str]:

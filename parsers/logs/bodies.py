@@ -61,9 +61,14 @@ def fold_bodies(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     yield from folder.take_done()
 
 
-def lines_of(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the offset and text of each line, with the bodies of responses folded."""
-    lines = _printed_lines(data)
+def lines_of(data: bytes, skipped: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[int, str]]:
+    """Yield the offset and text of each line, with the bodies of responses folded.
+
+    Args:
+        data: the text in UTF-8.
+        skipped: the beginning and the end of each run of lines to leave out, in order.
+    """
+    lines = _printed_lines(data, skipped)
     return fold_bodies(lines) if _BODY in data else lines
 
 
@@ -92,14 +97,17 @@ _BORDERS: Final = re.compile(r"\A\s{0,8}[│┃║] ?|\s{0,400}[│┃║][\s│
 _BODY: Final = b'":'  # a sign of a service's response
 
 
-def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
+def _printed_lines(data: bytes, skipped: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
     """Yield the offset and the text of each line, without the prefix that all lines have."""
-    offset, prefix, spaced = 0, prefix_of_lines(data), is_double_spaced(data)
-    for raw in data.split(b"\n"):
-        line = RELAYED.strip(_BORDERS.sub("", raw[: 4 * LINE].decode("utf-8", "replace")))
-        if not spaced or line.strip():
-            yield offset, line if prefix is None else prefix.strip(line)
-        offset += len(raw) + 1
+    prefix, spaced = prefix_of_lines(data), is_double_spaced(data)
+    offset = 0
+    for begin, end in (*skipped, (len(data) + 1, 0)):
+        for raw in data[offset : begin - 1].split(b"\n"):
+            line = RELAYED.strip(_BORDERS.sub("", raw[: 4 * LINE].decode("utf-8", "replace")))
+            if not spaced or line.strip():
+                yield offset, line if prefix is None else prefix.strip(line)
+            offset += len(raw) + 1
+        offset = end
 
 
 class _Folder:

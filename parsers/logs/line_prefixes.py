@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -93,6 +94,7 @@ _PREFIXES: Final[tuple[tuple[LinePrefix, Callable[[Sequence[str]], bool]], ...]]
 )  # fmt: skip
 
 
+@lru_cache(maxsize=1)  # a search for failures asks twice
 def prefix_of_lines(data: bytes) -> LinePrefix | None:
     """Return the prefix that nearly every line has, if stack traces without records follow it.
 

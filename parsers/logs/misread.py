@@ -10,6 +10,7 @@ _MISREAD: Final = re.compile(rb"\blllegal(?=[A-Z])|fIink|\bjava\.Iang|\b[0O]rg\.
 _MISREAD_LETTER: Final = re.compile(
     rb"(?<=[a-z])1(?=[a-z])|(?<=\d)[Ol](?=[\d:)])|(?<=[\s:(])[Ol](?=\d)"
 )
+_SIGNS: Final = (b"lllegal", b"fIink", b"java.Iang", b"0rg.apache", b"Org.apache")  # of `_MISREAD`
 _LETTERS: Final = {b"lllegal": b"Illegal", b"fIink": b"flink", b"java.Iang": b"java.lang"}
 
 
@@ -23,8 +24,9 @@ def without_misread_letters(data: bytes) -> bytes:
     >>> without_misread_letters(b"java . lang . IllegalStateException : no price")
     b'java.lang.IllegalStateException:      no price'
     """
-    data = _SPACED.sub(_join_name, data)
-    if _MISREAD.search(data) is None:
+    if b" ." in data or b". " in data:
+        data = _SPACED.sub(_join_name, data)
+    if not any(letters in data for letters in _SIGNS):
         return data
     data = _MISREAD.sub(lambda found: _LETTERS.get(found[0], b"org.apache"), data)
     return _MISREAD_LETTER.sub(lambda found: {b"1": b"l", b"O": b"0", b"l": b"1"}[found[0]], data)

@@ -38,6 +38,7 @@ from flowdiag.parsers.lines.failure_lines import (
     is_harmless_record,
     is_wrapper_failure,
 )
+from flowdiag.parsers.lines.plain_records import plain_runs
 from flowdiag.parsers.lines.traces import (
     ANNOUNCES,
     is_exception_line,
@@ -204,7 +205,9 @@ class _Segments:
         self._heading: Heading | None = None  # the record that the current lines belong to
         self._like: prefix.Prefix | None = None  # the last record with carriers
         self._python, self._indent = False, 0  # the indentation of a traceback's first line
-        self._shape = ""  # format of the last record's header, which a Python traceback may repeat
+        self._shape = (
+            ""  # format of the header of the line above, which a Python traceback may repeat
+        )
         self._code = False  # the line above is a Python frame, so the next line is its code
         self._kept = False  # whether the first of two Python errors is the cause of the second
         self._again = False  # whether frames have followed the last exception of the chain
@@ -219,7 +222,7 @@ class _Segments:
 
     def blocks(self) -> Iterator[Pasted]:
         """Yield the failures of the text, in order."""
-        for offset, line in lines_of(self._data):
+        for offset, line in lines_of(self._data, plain_runs(self._data)):
             if not line.strip("> \t\r"):
                 self._after_empty_line = True
             else:
@@ -273,6 +276,8 @@ class _Segments:
         if head.complete and not self._continues_trace(head):
             self._header(offset, head)
         else:
+            if not (head.complete or self._python):
+                self._shape = ""
             self._take_decorated(offset, head.text[head.begin if head.complete else head.inner :])
 
     def _is_sentence(self, head: prefix.Prefix) -> bool:

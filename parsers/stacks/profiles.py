@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple
 
 from flowdiag.parsers.json_values import as_moment, as_number, as_string, object_at, objects_at
@@ -191,8 +191,9 @@ def is_collapsed(head: bytes) -> bool:
     True
     """
     lines = [line for line in head[:65536].split(b"\n")[:60] if line.strip()][:50]
-    good = sum(_COLLAPSED.fullmatch(line) is not None for line in lines)
-    return len(lines) > 0 and good >= 0.9 * len(lines)
+    others = (line for line in lines if _COLLAPSED.fullmatch(line) is None)
+    most = len(lines) // 10
+    return len(lines) > 0 and sum(1 for _ in islice(others, most + 1)) <= most
 
 
 def collapsed_samples(data: bytes) -> Iterator[Sample]:

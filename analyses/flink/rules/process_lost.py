@@ -111,16 +111,20 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
 def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
     """Report the TaskManagers that ended on their own, unless a crisis of their job shows their loss."""
     for job in h.jobs_of(facts):
-        keys = (job.key, None) if len(facts.jobs) == 1 else (job.key,)
-        crises = [crisis for crisis in job.crises if crisis.kind == "taskmanager-lost"]
-        exits = [each for each in exits_of(facts) if each.stop.job in keys]
-        exits = [each for each in exits if not any(_is_in(each, one) for one in crises)]
+        exits = _exits_outside_crises(job, facts)
         roots = [crisis.root for crisis in job.crises if ends_taskmanager(job, crisis.root)]
         ended = {root.incident.taskmanager for root in roots}
         for follows in (False, True):
             group = [each for each in exits if (each.stop.taskmanager in ended) is follows]
             if group:
                 yield _exit_finding(job, group, follows=follows)
+
+
+def _exits_outside_crises(job: h.Job, facts: h.ClusterFacts) -> list[Exit]:
+    keys = (job.key, None) if len(facts.jobs) == 1 else (job.key,)
+    crises = [crisis for crisis in job.crises if crisis.kind == "taskmanager-lost"]
+    exits = [each for each in exits_of(facts) if each.stop.job in keys]
+    return [each for each in exits if not any(_is_in(each, one) for one in crises)]
 
 
 def _exit_finding(job: h.Job, exits: list[Exit], *, follows: bool) -> h.Finding:
