@@ -4,7 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from flowdiag.analyses.topics import topic
+from flowdiag.analyses.checkpoints.topic import Checkpoints
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.machine import usable_processors
 from flowdiag.parsers.parallel import parse_in_processes
@@ -16,6 +16,6 @@ if __name__ == "__main__":
             plan_splits(discover(sys.argv[1:]).sources),
             Path(folder),
             processes=usable_processors(),
-            metrics=topic("checkpoints").metrics(),
+            metrics=Checkpoints().metrics(),
         )
         print(parsed.events.count, parsed.metrics.count)

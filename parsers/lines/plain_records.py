@@ -3,8 +3,8 @@ r"""Finds the records of a log that report no failure, so that the search for fa
 Most lines of a log are such records. The search for failures without a known message tries a hundred patterns per line,
 which takes 50 µs. To find these records takes less than a microsecond per line.
 
-A record is plain if its header has one of the default layouts of Flink and Spark, with a level below ERROR, and if its
-message begins with a letter and contains none of `STEMS`. It can neither start nor continue a failure. If the records
+The header of a plain record has one of the default layouts of Flink and Spark, with a level below ERROR. Its message
+begins with a letter and contains none of `STEMS`. It can neither start nor continue a failure. If the records
 before and after it are plain as well, it also is neither the heading nor the end of a failure.
 """
 
