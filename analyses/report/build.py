@@ -25,6 +25,7 @@ from flowdiag.analyses.report.suggestions import Inputs, phrase_of, suggestions_
 from flowdiag.analyses.report.transform import redacted, without_credentials
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.selection.options import LOCAL_USE, Options, Privacy
+from flowdiag.parsers.neighbours.kinds import NeighbourKind
 from flowdiag.parsers.notes import InputNote
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _WHOLE: Final = (
     "database-log",
     "broker-log",
 )
+_OTHER_SYSTEMS: Final = frozenset(kind.reason for kind in NeighbourKind)
 
 
 def report_of(
@@ -178,11 +180,12 @@ def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -
 
 
 def _uneventful(inputs: Sequence[w.Input], sources: Sequence[Source]) -> list[str]:
-    """Return the logs that are certainly Spark's. A healthy job at WARN may log no known message."""
+    """Return the logs that are certainly Spark's or another system's: healthy ones may contain no known message."""
     return [
         item.source
         for item, source in zip(inputs, sources, strict=False)
-        if source.kind == "log" and source.engine == "spark" and not source.guessed
+        if source.reason in _OTHER_SYSTEMS
+        or (source.kind == "log" and source.engine == "spark" and not source.guessed)
     ]
 
 

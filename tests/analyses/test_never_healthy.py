@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.analyses.topic import Measured
 from flowdiag.cli.render import table
 from flowdiag.cli.text.page import Page
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.rows import Event
 
 from ..cli import reports
@@ -357,3 +359,25 @@ def test_understood_is_part_of_the_summary() -> None:
     ).build()
     (kind,) = seen.summary.understood
     assert (kind.kind, kind.count, kind.first) == ("task failures", 2, wire.iso(T0))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("[2026-11-28 08:48:17,253] INFO [Broker id=1] Created (kafka.server.Broker)\n", "healthy"),
+        ("something else\n", "inconclusive"),
+    ],
+)
+def test_the_log_of_a_broker_does_not_make_a_healthy_job_inconclusive(
+    text: str, verdict: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.log"
+    file.write_text(text * 3)
+    report = build.report_of(
+        "diagnose",
+        wire.Data(),
+        Options(named=(str(file),)),
+        sources=discover([str(file)]).sources,
+        assessed=True,
+    )
+    assert report.summary.verdict == verdict
