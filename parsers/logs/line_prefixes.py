@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from flowdiag.parsers.lines import prefix
@@ -20,7 +20,7 @@ _SAMPLE: Final = 64 * 1024  # maximum bytes searched for a prefix
 _FEWEST: Final = (
     3  # with fewer lines, all of them need the prefix, and a time counts only before a stack frame
 )
-_MOSTLY: Final = 0.9
+_ONE_IN: Final = 10  # at most one line of this many may lack the prefix
 _STAMP: Final = r"\[?(?:(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d\d)[T ,]{1,2})?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 # Python's `File` lines are often the only frames of a traceback. Spark's error conditions have no class.
 _OTHERS: Final = re.compile(
@@ -105,17 +105,24 @@ def prefix_of_lines(data: bytes) -> LinePrefix | None:
     """
     raw = data[:_SAMPLE].split(b"\n")
     lines = [one[:LINE].decode("utf-8", "replace") for one in raw[: 200 + _FEWEST] if one.strip()]
+    few = len(lines) < _FEWEST
+    most = 0 if few else len(lines) // _ONE_IN  # lines without the prefix
     for candidate, fits in _PREFIXES:
-        found = [match for match in map(candidate.pattern.match, lines) if match is not None]
-        few = len(lines) < _FEWEST
-        if len(found) < (len(lines) if few else _MOSTLY * len(lines)):
-            continue
-        if not found or not fits([match[0] for match in found]):
+        found = _occurrences(candidate, lines, most)
+        if not found or not fits(found):
             continue
         is_sign = is_trace_line if few and candidate.dated else _is_of_trace
         if any(map(is_sign, map(candidate.strip, lines))):
             return candidate
     return None
+
+
+def _occurrences(candidate: LinePrefix, lines: Sequence[str], most: int) -> list[str]:
+    """Return the prefix of each line that has it, or nothing if more than `most` lines lack it."""
+    others = (line for line in lines if candidate.pattern.match(line) is None)
+    if sum(1 for _ in islice(others, most + 1)) > most:
+        return []
+    return [match[0] for match in map(candidate.pattern.match, lines) if match is not None]
 
 
 def is_double_spaced(data: bytes) -> bool:
