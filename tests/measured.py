@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.selection.options import Options
-from flowdiag.analyses.topics import topic
+from flowdiag.analyses.topics import all_rules, topic
 from flowdiag.parsers.discover import discover
 
 from . import wording
@@ -36,9 +36,11 @@ class Recorded:
 
     @cache  # noqa: B019 - a test run keeps all of them
     def report(self, name: str) -> Report:
-        """Return the report of a command, after a check of its words and advice."""
+        """Return the report of a command, after a check of its words, advice and severities."""
         report = report_on((topic(name),), self.inspected, self.measured)
         assert report.errors == []
         assert not wrong(report, self.facts(name) if name == "memory" else None)
+        most = {rule.code: rule.severity.weight for rule in all_rules()}
+        assert [one for one in report.findings if one.severity.weight > most[one.code]] == []
         wording.check_report(report)
         return report

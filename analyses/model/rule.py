@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, dataclass_transform
 
-from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
+from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.model.signals import Signal, signals_of
 from flowdiag.parsers.gc_pause import gc_disabled
 
@@ -117,6 +117,7 @@ class Rule:
         limits: its thresholds.
         signals: its voting table with every possible vote. By default, this is the table for its code in `signals.toml`.
             Empty for a rule that only counts.
+        severity: the highest severity of its findings.
         core: whether it may make the verdict inconclusive.
         whole: whether it judges all facts at once instead of one subject at a time.
         causes: the keys of `causes.CAUSES` that its findings may have.
@@ -128,6 +129,7 @@ class Rule:
     judge: Judge
     limits: type[Limits] = Limits
     signals: tuple[Signal, ...] = ()
+    severity: Severity = Severity.WARNING
     core: bool = False
     whole: bool = False
     causes: tuple[str, ...] = ()

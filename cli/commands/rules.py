@@ -18,7 +18,7 @@ def rules(
     format: o.ListingFormat = Listing.TABLE,
     output: o.TextOutput = None,
 ) -> int:
-    """List all rules by command, or the rules about a cause.
+    """List all rules by command and highest severity, or the rules about a cause.
 
     \b
     Examples:
@@ -28,7 +28,7 @@ def rules(
       flowdiag rules --format json | jq '.[] | select(.core) | .code'
       flowdiag explain CP101
 
-    The JSON output also contains each rule's command, thresholds, votes, causes and page.
+    The JSON output also contains each rule's command, highest severity, thresholds, votes, causes and page.
     """
     from flowdiag.cli.reference.manual import (
         list_of_rules,

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.report.suggestions import command_of, phrase_of
 from flowdiag.analyses.selection.choice import matches_rule
@@ -24,6 +25,11 @@ from flowdiag.parsers.errors import FlowdiagError
 _FILLED: Final = re.compile(r"\{\w+\}")
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _TO_DO: Final = HEADINGS[3]
+_UP_TO: Final = {
+    Severity.CRITICAL: "up to critical",
+    Severity.WARNING: "up to warning",
+    Severity.INFO: "info only",
+}
 _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
@@ -86,16 +92,24 @@ def rules_about(words: Sequence[str]) -> list[tuple[str, Rule]]:
 
 
 def list_of_rules(listed: Sequence[tuple[str, Rule]]) -> str:
-    """Return one line per rule with code, name and title, grouped by command."""
+    """Return one line per rule with code, name and title, grouped by command and severity."""
     width = max((len(rule.name) for _, rule in listed), default=0)
     groups = []
     for command in ENGINES:
         rules = [rule for name, rule in listed if name == command]
-        lines = "".join(f"  {rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in rules)
-        groups += (
-            [f"flowdiag {command}: {fmt.plural(len(rules), 'rule')}\n{lines}"] if rules else []
-        )
+        if rules:
+            text = f"flowdiag {command}: {fmt.plural(len(rules), 'rule')}\n"
+            groups.append(text + "".join(_lines_by_severity(rules, width)))
     return "\n".join(groups)
+
+
+def _lines_by_severity(rules: Sequence[Rule], width: int) -> Iterator[str]:
+    for severity in _UP_TO:
+        group = [rule for rule in rules if rule.severity is severity]
+        if group:
+            yield f"  {_UP_TO[severity]}\n"
+        for rule in group:
+            yield f"    {rule.code}  {rule.name:<{width}}  {rule.title}\n"
 
 
 def rules_as_json(listed: Sequence[tuple[str, Rule]]) -> str:
@@ -111,6 +125,7 @@ def _as_json(command: str, rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "title": rule.title,
         "command": command,
+        "severity": rule.severity,
         "core": rule.core,
         "causes": list(rule.causes),
         "plugin": providing_package(rule),

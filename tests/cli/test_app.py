@@ -269,7 +269,7 @@ def test_render_rejects_another_schema(
 def test_rules_and_explain(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["rules"]) == 0
     listed = capfdbinary.readouterr().out.decode()
-    code = listed.splitlines()[1].split()[0]  # below the title of the command
+    code = listed.splitlines()[2].split()[0]  # below the command and the severity
     assert main(["explain", code.lower()]) == 0
     page = capfdbinary.readouterr().out.decode()
     assert page.startswith(code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,7 @@ def test_rules_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     for item, rule in zip(listed, all_rules(), strict=True):
         page = rule_page(rule)
         assert (item["name"], item["core"]) == (rule.name, rule.core)
+        assert item["severity"] == rule.severity
         assert all(f"{limit['name']} = " in page for limit in item["thresholds"])
         assert len(item["thresholds"]) == len(rule.thresholds)
         assert all(vote["why"] in page for vote in item["votes"])
@@ -83,7 +85,7 @@ def test_rule_names_are_completed() -> None:
     assert len(complete_rule("")) == len(all_rules()) and complete_rule("x") == []
 
 
-def test_rules_are_grouped_by_command_and_found_by_cause(
+def test_rules_are_grouped_by_command_severity_and_cause(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["rules", "kafka-timeout", "RT4"]) == 0
@@ -95,6 +97,9 @@ def test_rules_are_grouped_by_command_and_found_by_cause(
         "flowdiag queues",
     ]
     assert "CP301  task-failure" in printed and "SK101" not in printed
+    severities = [line.strip() for line in printed.splitlines() if re.match(r"  \w", line)]
+    of_checkpoints, of_rate = ["up to critical", "up to warning"], ["info only"]
+    assert severities == [*of_checkpoints, *of_checkpoints, *of_rate, "up to warning"]
     assert main(["rules", "startup", "-f", "json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert {item["command"] for item in listed} == {"startup"}

@@ -191,4 +191,5 @@ RULE: Final = h.Rule(
     core=True,
     causes=CULPRIT_CAUSES,
     needs="checkpoints",
+    severity=h.Severity.CRITICAL,
 )

@@ -126,4 +126,6 @@ _BY_SUBTASK: Final = (
 )
 
 
-RULE: Final = h.Rule("CP103", judge, Limits, core=True, needs="ended-checkpoints")
+RULE: Final = h.Rule(
+    "CP103", judge, Limits, core=True, needs="ended-checkpoints", severity=h.Severity.CRITICAL
+)

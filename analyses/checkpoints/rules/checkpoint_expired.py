@@ -112,4 +112,6 @@ def _outcome(job: h.Job, at_the_end: int, in_a_row: int, *, recurs: bool) -> str
     return f"; none of the last {at_the_end} completed"
 
 
-RULE: Final = h.Rule("CP101", judge, Limits, core=True, needs="ended-checkpoints")
+RULE: Final = h.Rule(
+    "CP101", judge, Limits, core=True, needs="ended-checkpoints", severity=h.Severity.CRITICAL
+)

@@ -189,4 +189,6 @@ def _disabled_fields(job: h.Job, limits: Limits) -> h.FindingFields | None:
     }
 
 
-RULE: Final = h.Rule("CP106", judge, Limits, core=True, needs="checkpoints")
+RULE: Final = h.Rule(
+    "CP106", judge, Limits, core=True, needs="checkpoints", severity=h.Severity.CRITICAL
+)

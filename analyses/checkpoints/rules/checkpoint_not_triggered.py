@@ -139,4 +139,11 @@ def _advice(job: h.Job, kind: str | None, *, finished: bool) -> tuple[str, tuple
     return h.text("CP107.waiting"), h.shared_remedies(job, "waiting-tasks")
 
 
-RULE: Final = h.Rule("CP107", judge, Limits, causes=("finished-tasks",), needs="dated-records")
+RULE: Final = h.Rule(
+    "CP107",
+    judge,
+    Limits,
+    causes=("finished-tasks",),
+    needs="dated-records",
+    severity=h.Severity.CRITICAL,
+)

@@ -140,4 +140,5 @@ RULE: Final = h.Rule(
     Limits,
     causes=("storage-failure", "checkpoint-directory-shared"),
     needs="dated-records",
+    severity=h.Severity.CRITICAL,
 )

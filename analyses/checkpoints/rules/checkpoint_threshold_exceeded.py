@@ -85,4 +85,6 @@ def _failures_text(crisis: h.Crisis, listed: str) -> str:
     return f" (the latest: {reason.rstrip('.')})" if reason else ""
 
 
-RULE: Final = h.Rule("CP304", judge, Limits, needs="ended-checkpoints")
+RULE: Final = h.Rule(
+    "CP304", judge, Limits, needs="ended-checkpoints", severity=h.Severity.CRITICAL
+)

@@ -110,4 +110,11 @@ def _common_subject(job: h.Job, hit: list[h.Incident]) -> h.Subject | None:
     return h.subtask_subject(job, hit[-1]) if len({i.task for i in hit if i.task}) == 1 else None
 
 
-RULE: Final = h.Rule("CP308", judge, Limits, causes=("lost-transactions",), needs="dated-records")
+RULE: Final = h.Rule(
+    "CP308",
+    judge,
+    Limits,
+    causes=("lost-transactions",),
+    needs="dated-records",
+    severity=h.Severity.CRITICAL,
+)

@@ -76,4 +76,4 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("CP311", judge, Limits, needs="dated-records")
+RULE: Final = h.Rule("CP311", judge, Limits, needs="dated-records", severity=h.Severity.CRITICAL)

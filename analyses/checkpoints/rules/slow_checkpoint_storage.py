@@ -250,4 +250,5 @@ RULE: Final = h.Rule(
     Limits,
     causes=("slow-checkpoint-storage", "slow-taskmanager"),
     needs="checkpoints",
+    severity=h.Severity.CRITICAL,
 )

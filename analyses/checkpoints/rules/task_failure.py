@@ -150,4 +150,5 @@ RULE: Final = h.Rule(
     Limits,
     causes=(*dict.fromkeys((*JOB_FAULTS, *(word for word, _ in CAUSE_OF_CLASS.values()))),),
     needs="dated-records",
+    severity=h.Severity.CRITICAL,
 )

@@ -146,5 +146,11 @@ def _by_process(
 
 
 RULE: Final = h.Rule(
-    "CP303", judge, Limits, whole=True, causes=("out-of-memory",), needs="dated-records"
+    "CP303",
+    judge,
+    Limits,
+    whole=True,
+    causes=("out-of-memory",),
+    needs="dated-records",
+    severity=h.Severity.CRITICAL,
 )

@@ -312,4 +312,5 @@ RULE: Final = h.Rule(
         "process-paused",
     ),
     needs="dated-records",
+    severity=h.Severity.CRITICAL,
 )

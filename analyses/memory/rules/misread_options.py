@@ -140,4 +140,6 @@ def _replacement(process: h.MemoryProcess, key: str, new: str) -> h.Action:
     )
 
 
-RULE = h.Rule("MM102", judge, whole=True, causes=(CAUSE,), needs="options")
+RULE = h.Rule(
+    "MM102", judge, whole=True, causes=(CAUSE,), needs="options", severity=h.Severity.INFO
+)

@@ -82,4 +82,6 @@ def _refused_options(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("MM101", judge, whole=True, causes=(CAUSE,), needs="options")
+RULE = h.Rule(
+    "MM101", judge, whole=True, causes=(CAUSE,), needs="options", severity=h.Severity.CRITICAL
+)

@@ -101,4 +101,11 @@ def _finding(
     )
 
 
-RULE = h.Rule("MM201", judge, whole=True, causes=("insufficient-network-buffers",), needs="buffers")
+RULE = h.Rule(
+    "MM201",
+    judge,
+    whole=True,
+    causes=("insufficient-network-buffers",),
+    needs="buffers",
+    severity=h.Severity.CRITICAL,
+)

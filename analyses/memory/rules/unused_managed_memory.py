@@ -77,4 +77,12 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE = h.Rule("MM302", judge, Limits, whole=True, causes=("unused-memory",), needs="backends")
+RULE = h.Rule(
+    "MM302",
+    judge,
+    Limits,
+    whole=True,
+    causes=("unused-memory",),
+    needs="backends",
+    severity=h.Severity.INFO,
+)

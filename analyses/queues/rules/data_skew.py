@@ -48,4 +48,11 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         yield h.spell_finding(job, spell, title)
 
 
-RULE = h.Rule("SK101", judge, signals=SIGNALS, causes=("data-skew",), needs="task-metrics")
+RULE = h.Rule(
+    "SK101",
+    judge,
+    signals=SIGNALS,
+    causes=("data-skew",),
+    needs="task-metrics",
+    severity=h.Severity.CRITICAL,
+)

@@ -65,4 +65,11 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE = h.Rule("IO104", judge, Limits, causes=("offsets-out-of-range",), needs="records")
+RULE = h.Rule(
+    "IO104",
+    judge,
+    Limits,
+    causes=("offsets-out-of-range",),
+    needs="records",
+    severity=h.Severity.CRITICAL,
+)

@@ -77,4 +77,6 @@ def _finding(job: h.JobQueues, slot: str, again: list[Incident]) -> h.Finding:
     )
 
 
-RULE = h.Rule("IO105", judge, h.Limits, causes=(_CAUSE,), needs="records")
+RULE = h.Rule(
+    "IO105", judge, h.Limits, causes=(_CAUSE,), needs="records", severity=h.Severity.CRITICAL
+)

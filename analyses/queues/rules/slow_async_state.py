@@ -67,4 +67,6 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("IO309", judge, causes=("slow-async-state",), needs="async-state")
+RULE = h.Rule(
+    "IO309", judge, causes=("slow-async-state",), needs="async-state", severity=h.Severity.CRITICAL
+)

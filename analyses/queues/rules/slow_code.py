@@ -138,4 +138,6 @@ def _fields(
     }
 
 
-RULE = h.Rule("BP107", judge, Limits, causes=ALL_CODE_CAUSES, needs="stacks")
+RULE = h.Rule(
+    "BP107", judge, Limits, causes=ALL_CODE_CAUSES, needs="stacks", severity=h.Severity.CRITICAL
+)

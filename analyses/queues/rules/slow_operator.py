@@ -93,4 +93,5 @@ RULE = h.Rule(
     signals=SIGNALS,
     causes=("slow-operator", "slow-sync-snapshot", "task-hangs"),
     needs="task-metrics",
+    severity=h.Severity.CRITICAL,
 )

@@ -66,4 +66,5 @@ RULE = h.Rule(
     h.Limits,
     causes=("slow-database", "slow-kafka", "kafka-quota"),
     needs="records",
+    severity=h.Severity.CRITICAL,
 )

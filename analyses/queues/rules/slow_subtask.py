@@ -57,5 +57,10 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 RULE = h.Rule(
-    "BP104", judge, signals=SIGNALS, causes=tuple(filter(None, TITLES)), needs="task-metrics"
+    "BP104",
+    judge,
+    signals=SIGNALS,
+    causes=tuple(filter(None, TITLES)),
+    needs="task-metrics",
+    severity=h.Severity.CRITICAL,
 )

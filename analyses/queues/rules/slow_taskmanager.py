@@ -50,4 +50,11 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
             yield h.spell_finding(job, spell, title)
 
 
-RULE = h.Rule("SK102", judge, signals=SIGNALS, causes=tuple(TITLES), needs="task-metrics")
+RULE = h.Rule(
+    "SK102",
+    judge,
+    signals=SIGNALS,
+    causes=tuple(TITLES),
+    needs="task-metrics",
+    severity=h.Severity.CRITICAL,
+)

@@ -56,4 +56,4 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
     )
 
 
-RULE = h.Rule("RT107", judge, needs="batches")
+RULE = h.Rule("RT107", judge, needs="batches", severity=h.Severity.INFO)

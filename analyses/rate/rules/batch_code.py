@@ -119,5 +119,10 @@ def _finding(flow: h.Flow, code: CodeReading, limits: Limits) -> h.Finding:
 
 
 RULE = h.Rule(
-    "RT315", judge, Limits, causes=(*CAUSES.values(), "deadlock", "slow-database"), needs="work"
+    "RT315",
+    judge,
+    Limits,
+    causes=(*CAUSES.values(), "deadlock", "slow-database"),
+    needs="work",
+    severity=h.Severity.CRITICAL,
 )

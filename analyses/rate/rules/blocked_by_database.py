@@ -69,4 +69,6 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     yield h.application_finding(assessed, **fields)
 
 
-RULE = h.Rule("RT316", judge, Limits, causes=("database-lock",), needs="work")
+RULE = h.Rule(
+    "RT316", judge, Limits, causes=("database-lock",), needs="work", severity=h.Severity.CRITICAL
+)

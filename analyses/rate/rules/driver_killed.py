@@ -132,4 +132,6 @@ def _votes(
     )
 
 
-RULE: Final = h.Rule("RT311", judge, Limits, causes=("driver-killed",), needs="work")
+RULE: Final = h.Rule(
+    "RT311", judge, Limits, causes=("driver-killed",), needs="work", severity=h.Severity.CRITICAL
+)

@@ -226,4 +226,5 @@ RULE = h.Rule(
     Limits,
     causes=("slow-executor", "executor-lost", "out-of-memory", "blocks-lost"),
     needs="work",
+    severity=h.Severity.CRITICAL,
 )

@@ -114,4 +114,5 @@ RULE = h.Rule(
     Limits,
     causes=(*dict.fromkeys(("failing-batches", *(word for word, _ in CAUSE_OF_CLASS.values()))),),
     needs="work",
+    severity=h.Severity.CRITICAL,
 )

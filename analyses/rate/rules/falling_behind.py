@@ -143,4 +143,12 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 yield past_query
 
 
-RULE = h.Rule("RT101", judge, Limits, core=True, causes=("overloaded",), needs="work")
+RULE = h.Rule(
+    "RT101",
+    judge,
+    Limits,
+    core=True,
+    causes=("overloaded",),
+    needs="work",
+    severity=h.Severity.CRITICAL,
+)

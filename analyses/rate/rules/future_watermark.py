@@ -145,5 +145,10 @@ def _words(query: h.QueryFacts, first: h.Trigger, far: int, *, named: bool) -> t
 
 
 RULE = h.Rule(
-    "RT411", judge, Limits, causes=("future-watermark", "wrong-event-time"), needs="triggers"
+    "RT411",
+    judge,
+    Limits,
+    causes=("future-watermark", "wrong-event-time"),
+    needs="triggers",
+    severity=h.Severity.CRITICAL,
 )

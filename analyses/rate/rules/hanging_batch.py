@@ -193,4 +193,6 @@ def _common_fields(
     }
 
 
-RULE = h.Rule("RT104", judge, Limits, causes=("hanging-batch",), needs="work")
+RULE = h.Rule(
+    "RT104", judge, Limits, causes=("hanging-batch",), needs="work", severity=h.Severity.CRITICAL
+)

@@ -133,4 +133,6 @@ def _refused_finding(assessed: h.AssessedApplication, refused: list[h.Record]) -
     return h.application_finding(assessed, **(fields | outcome))
 
 
-RULE = h.Rule("RT313", judge, Limits, causes=("no-core-left",), needs="work")
+RULE = h.Rule(
+    "RT313", judge, Limits, causes=("no-core-left",), needs="work", severity=h.Severity.CRITICAL
+)

@@ -108,4 +108,4 @@ def compaction_option(
     return None
 
 
-RULE = h.Rule("RT408", judge, Limits, needs="triggers")
+RULE = h.Rule("RT408", judge, Limits, needs="triggers", severity=h.Severity.INFO)

@@ -179,4 +179,5 @@ RULE = h.Rule(
     Limits,
     causes=("slow-kafka", "offsets-out-of-range", "slow-metadata-writes"),
     needs="work",
+    severity=h.Severity.CRITICAL,
 )

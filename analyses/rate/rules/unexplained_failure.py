@@ -160,4 +160,5 @@ RULE = h.Rule(
     core=True,
     causes=(UNRECOGNIZED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
     last_resort=judge_rest,
+    severity=h.Severity.INFO,
 )

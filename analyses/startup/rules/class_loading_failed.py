@@ -78,4 +78,11 @@ def _failure_texts(facts: h.StartupFacts) -> h.Iterator[_Text]:
         yield text, trouble.first_us, trouble.ref, None
 
 
-RULE: Final = h.Rule("ST104", judge, whole=True, causes=("class-loading",), needs="dated-records")
+RULE: Final = h.Rule(
+    "ST104",
+    judge,
+    whole=True,
+    causes=("class-loading",),
+    needs="dated-records",
+    severity=h.Severity.CRITICAL,
+)

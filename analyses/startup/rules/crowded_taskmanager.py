@@ -78,4 +78,4 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("ST303", judge, Limits, needs="starts")
+RULE: Final = h.Rule("ST303", judge, Limits, needs="starts", severity=h.Severity.INFO)

@@ -94,4 +94,11 @@ def _proposed_size(size: int | None) -> int | None:
     return min(enough, _LARGEST)
 
 
-RULE: Final = h.Rule("ST307", judge, whole=True, causes=("frame-too-large",), needs="dated-records")
+RULE: Final = h.Rule(
+    "ST307",
+    judge,
+    whole=True,
+    causes=("frame-too-large",),
+    needs="dated-records",
+    severity=h.Severity.CRITICAL,
+)

@@ -127,4 +127,5 @@ RULE: Final = h.Rule(
     core=True,
     causes=tuple(sorted(set(CAUSE_OF_FAILURE.values()))),
     needs="starts",
+    severity=h.Severity.CRITICAL,
 )

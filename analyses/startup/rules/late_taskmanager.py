@@ -84,4 +84,6 @@ def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h
     )
 
 
-RULE: Final = h.Rule("ST203", judge, Limits, causes=("late-taskmanager",), needs="starts")
+RULE: Final = h.Rule(
+    "ST203", judge, Limits, causes=("late-taskmanager",), needs="starts", severity=h.Severity.INFO
+)

@@ -109,5 +109,11 @@ def _failed_election_finding(
 
 
 RULE: Final = h.Rule(
-    "ST304", judge, Limits, whole=True, causes=("leadership-lost",), needs="dated-records"
+    "ST304",
+    judge,
+    Limits,
+    whole=True,
+    causes=("leadership-lost",),
+    needs="dated-records",
+    severity=h.Severity.CRITICAL,
 )

@@ -89,4 +89,6 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
     )
 
 
-RULE: Final = h.Rule("ST201", judge, causes=("not-enough-slots",), needs="starts")
+RULE: Final = h.Rule(
+    "ST201", judge, causes=("not-enough-slots",), needs="starts", severity=h.Severity.CRITICAL
+)

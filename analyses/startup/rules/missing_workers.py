@@ -143,5 +143,11 @@ def _dead_workers_finding(facts: h.StartupFacts, dead: list[h.Worker], when: str
 
 
 RULE: Final = h.Rule(
-    "ST202", judge, Limits, whole=True, causes=("no-container", "worker-failed"), needs="starts"
+    "ST202",
+    judge,
+    Limits,
+    whole=True,
+    causes=("no-container", "worker-failed"),
+    needs="starts",
+    severity=h.Severity.CRITICAL,
 )

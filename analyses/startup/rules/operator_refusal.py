@@ -106,5 +106,10 @@ def _remedy(text: str) -> str:
 
 
 RULE: Final = h.Rule(
-    "ST105", judge, whole=True, causes=("deployment-failed", "out-of-memory"), needs="dated-records"
+    "ST105",
+    judge,
+    whole=True,
+    causes=("deployment-failed", "out-of-memory"),
+    needs="dated-records",
+    severity=h.Severity.CRITICAL,
 )

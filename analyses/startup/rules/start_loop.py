@@ -118,4 +118,5 @@ RULE: Final = h.Rule(
     Limits,
     causes=tuple(sorted({*CAUSE_OF_FAILURE.values(), "task-failure"})),
     needs="starts",
+    severity=h.Severity.CRITICAL,
 )

@@ -161,4 +161,5 @@ RULE: Final = h.Rule(
         )
     ),
     needs="dated-records",
+    severity=h.Severity.CRITICAL,
 )
