@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from flowdiag.parsers.kubernetes.kernel_log import kernel_kill, kernel_kills, reports_kernel_kill
 from flowdiag.parsers.kubernetes.objects import (
     EndedContainer,
     ended_in_objects,
@@ -139,10 +140,7 @@ _PRINTED_REASON: Final = re.compile(
     r"|CrashLoopBackOff)\"?,?$"
 )
 _PRINTED_EXIT: Final = re.compile(r"^[\s-]{0,40}\"?exitCode\"?: ([0-9]{1,3}),?$")
-# The kernel's OOM killer, and YARN's container monitor.
-_KERNEL: Final = re.compile(
-    r"out of memory: Kill(?:ed)? process [0-9]{1,9} \(java\)", re.IGNORECASE
-)
+# YARN's container monitor.
 _YARN: Final = re.compile(
     r"containerID=(container_[0-9A-Za-z_]{10,80})\][^\n]{0,200}? beyond (?:the )?'?(?i:physical|virtual)'? memory limit"
 )
@@ -177,7 +175,7 @@ def reports_killed_process(text: str) -> bool:
     >>> reports_killed_process("[12.3] Memory cgroup out of memory: Killed process 47 (java) total-vm:9kB")
     True
     """
-    return any(pattern.search(text[:65536]) is not None for pattern in (_KERNEL, _YARN))
+    return reports_kernel_kill(text[:MAX_TEXT]) or _YARN.search(text[:65536]) is not None
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -198,6 +196,8 @@ def ended_containers(text: str) -> Iterator[EndedContainer]:
         found = ended_in_objects(text[:MAX_TEXT])
         # If the document is damaged or truncated, its lines still show reasons.
         yield from _printed_pods(text) if found is None else found
+    elif reports_kernel_kill(text[:MAX_TEXT]) and not looks_like_kubectl(text):
+        yield from kernel_kills(_lines(text))
     else:
         yield from _pods_in_description(text)
 
@@ -262,8 +262,8 @@ def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | N
         known = operator_reason(hit["reason"])
         text = f"{hit['reason']}: {hit['said'].strip()[:300]}"
         return EndedContainer(known, pod=hit["name"], offset=start, text=text) if known else None
-    if _KERNEL.search(line):
-        return EndedContainer("OOMKilled", offset=start, text=text)
+    if (killed := kernel_kill(line, start, None)) is not None:
+        return killed
     if hit := _YARN.search(line):
         text = line[hit.start() :].strip()[:300]
         return EndedContainer("OOMKilled", pod=hit[1], offset=start, text=text)

@@ -21,6 +21,7 @@ from flowdiag.parsers.flink.container_texts import (
 )
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
+from flowdiag.parsers.kubernetes.kernel_log import reports_kernel_kill, without_kernel_reports
 from flowdiag.parsers.kubernetes.throttling import looks_like_throttling
 from flowdiag.parsers.logs.paste_patterns import engine_in
 from flowdiag.parsers.logs.pastes import PASTE_BYTES, failures_in, shown_engine
@@ -301,8 +302,9 @@ def _sniff_container_texts(start: bytes) -> Sniffed | None:
         return not_read(
             "container metrics: `flowdiag memory` reads which containers are CPU-throttled"
         )
-    if reports_killed_process(text):
-        return not_read("a message about an OOM-killed process: read by `flowdiag memory`")
+    # The kernel's log begins with the boot, and ends with the latest kill.
+    if reports_killed_process(start.decode("utf-8", "replace")):
+        return not_read(_KILLED)
     return None
 
 
@@ -330,6 +332,7 @@ _SOURCE_CODE: Final = "looks like source code"
 _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
 """Texts in which words for failures are merely names of options or classes."""
 KUBECTL: Final = "kubectl output: `flowdiag memory` reads which containers ended and why"
+_KILLED: Final = "a message about an OOM-killed process: read by `flowdiag memory`"
 _YARN: Final = "a YARN response: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(
     {
@@ -356,6 +359,8 @@ def _sniff_unread(sample: Sample, verdict: Sniffed) -> Sniffed | None:
         return _sniff_failures(sample.head, vague=False)
     if reason in _FINAL:
         return None
+    if reason == _KILLED and reports_kernel_kill(head):
+        return _sniff_failures(without_kernel_reports(head).encode(), vague=False)
     sentence = reason == _CONFIGURATION and sample.head.strip().count(b"\n") < _FEW
     vague = sentence or reason not in _UNLIKE_LOGS
     if (found := _sniff_failures(sample.head, vague=vague)) is not None:

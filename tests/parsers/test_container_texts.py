@@ -139,6 +139,56 @@ def test_processes_killed_by_the_system(text: str, name: str | None) -> None:
     assert (ended.reason, ended.pod) == ("OOMKilled", name)
 
 
+# As printed by Linux 6.18, without most of the counters.
+REPORT = (
+    "VM Thread invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+    "memory: usage 1228800kB, limit 1228800kB, failcnt 41",
+    "memory+swap: usage 1228800kB, limit 9007199254740988kB, failcnt 0",
+    "Memory cgroup stats for /flink-worker-1:",
+    "[  11744]     0 11744  1059315    27301    20256     7045         0   425984        0             0 java",
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,oom_memcg=/a,task=java,pid=11744,uid=0",
+    "Memory cgroup out of memory: Killed process 11744 (java) total-vm:4237260kB, anon-rss:1181024kB, file-rss:28kB",
+)
+AT = 1795855742_000_000
+
+
+@pytest.mark.parametrize(
+    ("prefix", "time_us"),
+    [
+        ("[23826.079276] ", None),
+        ("[Sat Nov 28 08:49:02 2026] ", AT),
+        ("2026-11-28T08:49:02,000000+00:00 ", AT),
+        ("2026-11-28T08:49:02+0000 node-7 kernel: ", AT),
+        ("Nov 28 08:49:02 node-7 kernel: ", None),
+    ],
+    ids=["dmesg", "dmesg -T", "dmesg --time-format iso", "journalctl -o short-iso", "syslog"],
+)
+def test_the_kernel_reports_the_limit_and_the_size_of_the_process(
+    prefix: str, time_us: int | None, tmp_path: Path
+) -> None:
+    boot = "".join(f"{prefix}EXT4-fs (loop0): mounted filesystem {n}\n" for n in range(2000))
+    text = boot + "".join(f"{prefix}{line}\n" for line in REPORT)
+    (tmp_path / "kernel.txt").write_text(text)
+    (source,) = discover([str(tmp_path)]).sources
+    assert source.kind == "not-read" and "OOM-killed" in str(source.reason)
+    (ended,) = ended_containers(text)
+    assert (ended.memory_limit, ended.time_us) == (1200 << 20, time_us)
+    assert "at its memory limit" in ended.text and f"{1181024 << 10}B" in ended.text
+
+
+def test_the_host_has_no_memory_left() -> None:
+    *above, last = REPORT
+    line = last.replace("Memory cgroup out", "Out").replace("limit", "")
+    (ended,) = ended_containers("\n".join([*above, line]))
+    assert ended.memory_limit is None and "the host ran out of memory" in ended.text
+
+
+def test_a_failure_next_to_a_report_of_the_kernel_is_read(tmp_path: Path) -> None:
+    failure = "java.lang.IllegalStateException: the warehouse is closed\n\tat com.example.Orders.map(Orders.java:7)"
+    (tmp_path / "mail.txt").write_text("\n".join([*REPORT, "", failure, ""]))
+    assert discover([str(tmp_path)]).sources[0].kind == "log"
+
+
 def test_pauses_of_the_collector() -> None:
     text = (
         "[1.2s][info][gc] GC(3) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.456ms\n"
