@@ -230,6 +230,35 @@ def times_of(items: Iterable[Incident | Kill]) -> list[int]:
     return [item.time_us for item in items if item.time_us is not None]
 
 
+_BEFORE_US: Final = 2_000_000
+_AFTER_US: Final = 60_000_000
+"""The JobManager notices a killed process when its connections break, or at the latest after the heartbeat timeout."""
+
+
+def lost_at(facts: MemoryFacts, time_us: int | None) -> str | None:
+    """Return the TaskManager that the first record of a loss after a kill names, or None.
+
+    The kernel's report of a kill has no name that Flink knows.
+    """
+    if time_us is None:
+        return None
+    named = (
+        (incident.time_us, name)
+        for job in facts.jobs
+        for incident in job.incidents
+        if incident.time_us is not None and (name := _lost_in(incident)) is not None
+    )
+    near = [each for each in named if time_us - _BEFORE_US <= each[0] <= time_us + _AFTER_US]
+    return min(near, default=(0, None))[1]
+
+
+def _lost_in(incident: Incident) -> str | None:
+    name = incident.text.get("lost_taskmanager")
+    if name is None and incident.kind == "taskmanager-lost":
+        name = incident.taskmanager
+    return None if name in ("", "null", "unknown") else name
+
+
 def has_recovered(facts: MemoryFacts, time_us: int | None, place: str | None) -> bool:
     """Return whether the affected jobs run again after a problem, and no job failed for good.
 

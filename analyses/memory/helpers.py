@@ -23,6 +23,7 @@ from flowdiag.analyses.memory.facts import (
     MemoryProcess,
     Usage,
     has_recovered,
+    lost_at,
     times_of,
 )
 from flowdiag.analyses.model import fmt

@@ -27,6 +27,7 @@ from flowdiag.analyses.flink.rules.out_of_memory import RULE, Limits, judge
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.memory import advice
 from flowdiag.analyses.memory import helpers as h
+from flowdiag.analyses.memory.native import SWITCH, is_unlimited
 from flowdiag.parsers.lines.failure_lines import short_failure
 
 __all__ = ["RULE"]
@@ -95,7 +96,8 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.K
     for kill in facts.kills:
         if kill.is_for_memory:
             kind = "virtual" if memory_kind_of_text(kill.text) == "virtual" else "container"
-            pod = executors.setdefault(kind, kill.pod) if _is_executor(kill.pod) else kill.pod
+            pod = kill.pod or h.lost_at(facts, kill.time_us)
+            pod = executors.setdefault(kind, pod) if _is_executor(pod) else pod
             found.setdefault((pod, kind), []).append(kill)
     return found
 
@@ -125,7 +127,7 @@ def _finding(
     text = text or ("the container was killed" if kind == "container" else "memory ran out")
     if (numbers := short_failure(text)) is not None:
         text = numbers.partition(": ")[2] or text
-    proposal = _proposal(facts, process, kind, limits)
+    option, actions = _advise(facts, process, kind, holder, job, limits)
     host = incidents[0].host if incidents else None
     recovered = not incidents and h.has_recovered(facts, max(times, default=None), place)
     where = _place(place, host, holder) + _others(kills)
@@ -138,7 +140,7 @@ def _finding(
         why=f"{where}: {h.fmt.shorten(text, 120)}",
         cause="out-of-memory",
         rank=h.Rank.FATAL,
-        option=next(iter(proposal.options), None) if proposal else None,
+        option=option,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=len(incidents) + _count(kills),
@@ -147,7 +149,7 @@ def _finding(
         evidence=h.cite((i.ref, i.time_us) for i in incidents)
         + tuple(h.Evidence(*kill.ref, kill.time_us) for kill in kills),
         ranked=True,
-        actions=tuple(_actions(process, kind, proposal, holder, job)),
+        actions=actions,
     )
 
 
@@ -233,6 +235,29 @@ def _place(place: str | None, host: str | None, holder: MemoryProcess) -> str:
 def _numbers(incidents: h.Sequence[h.Incident], kind: str) -> h.Iterator[h.Measurement]:
     if kind in _NUMBERED and incidents:
         yield from exception_measurements(classify_incident(incidents[-1]))
+
+
+def _advise(
+    facts: h.MemoryFacts,
+    process: h.MemoryProcess | None,
+    kind: str,
+    holder: MemoryProcess,
+    job: h.JobFacts | None,
+    limits: Limits,
+) -> tuple[str | None, tuple[h.Action, ...]]:
+    """Return the option to change, if there is one, and the remedies."""
+    if kind == "container" and process is not None and is_unlimited(facts, process):
+        return SWITCH, _limit_rocksdb(process)
+    proposal = _proposal(facts, process, kind, limits)
+    option = next(iter(proposal.options), None) if proposal else None
+    return option, tuple(_actions(process, kind, proposal, holder, job))
+
+
+def _limit_rocksdb(process: h.MemoryProcess) -> tuple[h.Action, ...]:
+    """Return the remedy for a container that RocksDB can fill, because it has no limit."""
+    cause, current = "unmanaged-rocksdb", process.configured.get(SWITCH)
+    version = process.version
+    return (h.remedy_action(cause, "bound", option=SWITCH, current=current, version=version),)
 
 
 def _actions(

@@ -24,19 +24,15 @@ Keep `state.backend.rocksdb.memory.managed` at `true` and the managed memory fra
 False alarms
 ------------
 `state.backend.rocksdb.memory.fixed-per-slot` and `fixed-per-tm` also limit RocksDB. The rule does not report
-TaskManagers with one of these options.
+TaskManagers with one of these options. If a container was killed for its memory, CP303 reports the missing limit.
 """
 
 from dataclasses import replace
 
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import current_pools, derive_with
+from flowdiag.analyses.memory.native import SWITCH, is_unlimited, uses_rocksdb, was_killed
 
-SWITCH = "state.backend.rocksdb.memory.managed"
-FIXED = (
-    "state.backend.rocksdb.memory.fixed-per-slot",
-    "state.backend.rocksdb.memory.fixed-per-tm",
-)
 DEFAULT_SHARE = 0.4
 
 
@@ -48,12 +44,12 @@ class Limits(h.Limits):
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """Report the first affected process, on behalf of the cluster."""
-    if "rocksdb" not in facts.backends.values():
-        return
     for process in facts.processes:
-        if process.role != "taskmanager" or any(key in process.configured for key in FIXED):
+        if not uses_rocksdb(facts, process):
             continue
-        off = process.configured.get(SWITCH, "true").strip().lower() == "false"
+        off = is_unlimited(facts, process)
+        if off and was_killed(facts):
+            return
         memory = current_pools(process)
         managed = memory.managed if memory is not None else None
         slots = _slots(process)
