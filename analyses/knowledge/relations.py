@@ -74,6 +74,7 @@ _SLOW: Final = (
     "process-paused",
     "database-lock",
     "write-stall",
+    "slow-local-disk",
     "block-cache-too-small",
     "slow-async-state",
 )
@@ -270,6 +271,13 @@ RELATIONS: Final = (
         explain=("BP102", "BP104", "BP107", "CP201", "CP202", "CP306", "MM303", "IO302"),
         clause="the task waits for its state",
         source="RocksDBKeyedStateBackend accesses RocksDB in the thread of the task",
+    ),
+    Relation(
+        name="state-slow",
+        causes=("slow-local-disk",),
+        explain=("IO301", "BP102", "BP104", "BP107", "CP201", "CP202", "CP306", "MM303"),
+        clause="the task waits for flushes to the disk",
+        source="RocksDB's Checkpoint flushes the write buffers in the synchronous part of a snapshot (RocksDBSnapshotStrategyBase)",
     ),
     Relation(
         name="disk-fails",

@@ -137,8 +137,11 @@ from flowdiag.analyses.queues.services import (
     waits_for_response,
 )
 from flowdiag.analyses.queues.stores import (
+    ERRORS,
+    FLUSHES,
     LIVE,
     SLOWED_FILES,
+    STALLS,
     Store,
     by_operator,
     files_and_live,

@@ -89,6 +89,7 @@ STORE_METRICS: Final = (
     "*.rocksdb.is-write-stopped",
     *(f"*.rocksdb.{name}" for name in LEVELS),
     "*.rocksdb.num-immutable-mem-table",
+    "*.rocksdb.num-running-flushes",
     "rocksdb.block_cache_hit",
     "rocksdb.block_cache_miss",
     "rocksdb.stall_micros",

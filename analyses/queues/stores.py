@@ -124,8 +124,14 @@ def stores_of_job(job: JobQueues) -> tuple[Store, ...]:
     )
 
 
-def store_lines(job: JobQueues, *, errors: bool) -> dict[str, list[StoreRecord]]:
-    """Return the lines of RocksDB's logs about stalls, or about errors, by task.
+STALLS: Final = ("slowed", "stopped")
+ERRORS: Final = ("error",)
+FLUSHES: Final = ("flush",)
+"""Kinds of lines in RocksDB's logs."""
+
+
+def store_lines(job: JobQueues, kinds: Sequence[str]) -> dict[str, list[StoreRecord]]:
+    """Return the lines of some kinds in RocksDB's logs, by task.
 
     If only one task has store metrics, lines of an unknown task belong to it.
     """
@@ -138,7 +144,7 @@ def store_lines(job: JobQueues, *, errors: bool) -> dict[str, list[StoreRecord]]
     found: dict[str, list[StoreRecord]] = defaultdict(list)
     for line in job.neighbours.stores:
         task = tasks.get(line.owner.operator_id, only) if line.owner is not None else only
-        if task is not None and (line.row.kind == "error") is errors:
+        if task is not None and line.row.kind in kinds:
             found[task].append(line)
     return dict(found)
 

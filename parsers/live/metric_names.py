@@ -34,7 +34,7 @@ _OF_OPERATOR: Final = (
 _OF_STORE: Final = (
     r"rocksdb[._](?:actual-delayed-write-rate|background-errors|block-cache-(?:capacity|pinned-usage|usage)"
     r"|cur-size-all-mem-tables|estimate-(?:num-keys|live-data-size)|estimate-pending-compaction-bytes|is-write-stopped"
-    r"|(?:live|total)-sst-files-size|num-files-at-level[0-6]|num-immutable-mem-table"
+    r"|(?:live|total)-sst-files-size|num-files-at-level[0-6]|num-immutable-mem-table|num-running-flushes"
     r"|block_cache_(?:hit|miss)|stall_micros)"
 )
 OPERATOR_METRICS: Final = re.compile(

@@ -1,28 +1,32 @@
-"""Reads from the `LOG` of RocksDB or ForSt why it slowed down or stopped writes, and its errors."""
+"""Reads from the `LOG` of RocksDB or ForSt why it slowed down or stopped writes, its errors, and its slow flushes."""
 
 from __future__ import annotations
 
 import re
 from calendar import timegm
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 MAX_TEXT: Final = 64 * 1024 * 1024
 MAX_EVENTS: Final = 10_000
+SLOW_FLUSH_MS: Final = 2000
+"""Minimum duration of a flush that counts as an event. An SSD takes far less for a write buffer of the default size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreEvent:
-    """A write stall or an error of a store.
+    """A write stall, a slow flush or an error of a store.
 
     Attributes:
-        kind: `slowed`, `stopped` or `error`.
+        kind: `slowed`, `stopped`, `flush` or `error`.
         reason: for a stall `memtables`, `level-0` or `compaction`; for an error `no-space` or None.
         family: the column family, which has the name of the Flink state.
-        amount: number of memtables, files or bytes that caused a stall.
+        amount: number of memtables, files or bytes that caused a stall, or the bytes that a flush wrote.
         text: text of an error.
         time_us: the printed time. The log prints no time zone, so it is taken as UTC.
         offset: offset of the line in the text.
+        ms: duration of a flush; for a flush that has not finished, the time until the last line.
     """
 
     kind: str
@@ -32,6 +36,7 @@ class StoreEvent:
     text: str | None
     time_us: int | None
     offset: int
+    ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,11 @@ _EVENT: Final = re.compile(
     r"|Failed to [a-z ]{1,40}|Error (?:when|while) [a-z ]{1,40})[^\n]{0,300}))",
     re.MULTILINE,
 )
+_FLUSH: Final = re.compile(
+    r"\bEVENT_LOG_v1 \{\"time_micros\": (?P<micros>\d{1,17}), \"job\": (?P<job>\d{1,9}), \"event\": \"flush_(?P<event>started|finished)\""
+    r"|\[(?P<family>[^\]\n]{0,200})\] \[JOB (?P<writer>\d{1,9})\] Level-0 flush table #\d{1,12}: (?P<bytes>\d{1,15}) bytes OK"
+)
+_TIME: Final = re.compile(r"^20\d\d/\d\d/\d\d-\d\d:\d\d:\d\d(?=\.\d{6} )", re.MULTILINE)
 _BEGINNING: Final = re.compile(
     rf"{_LINE}(?:\[[\w/.:]{{1,80}}\] )?[^\n]{{0,40}}version: \d", re.MULTILINE
 )
@@ -92,7 +102,7 @@ def owner_of(name: str) -> StoreOwner | None:
 
 
 def read_store_log(text: str) -> list[StoreEvent]:
-    """Return the stalls and errors in the log of a store, in order of appearance.
+    """Return the stalls, errors and slow flushes in the log of a store, in order of appearance.
 
     >>> line = "2026/11/26-06:36:05.123456 1399 [WARN] [/column_family.cc:984] [sums] Stopping writes because we have"
     >>> event = read_store_log(f"{line} 36 level-0 files")[-1]
@@ -122,7 +132,53 @@ def read_store_log(text: str) -> list[StoreEvent]:
                 offset=offset,
             )
         )
-    return found[:MAX_EVENTS]
+    found += _slow_flushes(text)
+    return sorted(found, key=lambda event: event.offset)[:MAX_EVENTS]
+
+
+def _slow_flushes(text: str) -> Iterator[StoreEvent]:
+    """Yield the flushes that took long, in the order in which they finished. Each has the number of a job."""
+    started: dict[str, re.Match[str]] = {}
+    written: dict[str, re.Match[str]] = {}
+    for line in _FLUSH.finditer(text):
+        if line["writer"]:
+            written[line["writer"]] = line
+        elif line["event"] == "started":
+            started[line["job"]] = line
+        elif (begun := started.pop(line["job"], None)) is not None:
+            yield from _flush(text, begun, line, int(line["micros"]), written.get(line["job"]))
+    if started and (last := _last_time(text)) is not None:
+        for job, begun in started.items():
+            yield from _flush(text, begun, begun, last, written.get(job))
+
+
+def _flush(
+    text: str,
+    begun: re.Match[str],
+    line: re.Match[str],
+    until_us: int,
+    written: re.Match[str] | None,
+) -> Iterator[StoreEvent]:
+    ms = (until_us - int(begun["micros"])) / 1000
+    if ms < SLOW_FLUSH_MS:
+        return
+    start = text.rfind("\n", 0, line.start()) + 1
+    yield StoreEvent(
+        kind="flush",
+        reason=None,
+        family=written["family"] if written else None,
+        amount=int(written["bytes"]) if written else None,
+        text=None,
+        time_us=until_us,
+        offset=len(text[:start].encode()),
+        ms=ms,
+    )
+
+
+def _last_time(text: str) -> int | None:
+    """Return the time of the last line. The times of the events are in UTC, so the log's time zone does not matter."""
+    times = _TIME.findall(text[-65536:])
+    return _time_of(times[-1]) if times else None
 
 
 def _time_of(text: str) -> int | None:

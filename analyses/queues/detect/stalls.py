@@ -42,7 +42,7 @@ class Stall:
 
 def stalls_of(job: h.JobQueues, *, share: float, records: float) -> h.Iterator[Stall]:
     """Yield each task whose stores stall for `share` of the time or log `records` lines about stalls."""
-    lines = h.store_lines(job, errors=False)
+    lines = h.store_lines(job, h.STALLS)
     stores = [s for s in h.stores_of_job(job) if (s.stalled or 0.0) >= share]
     tasks = {store.key.task for store in stores}
     tasks |= {task for task, found in lines.items() if len(found) >= records}

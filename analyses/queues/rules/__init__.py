@@ -28,6 +28,7 @@ from flowdiag.analyses.queues.rules import (
     shared_connection,
     slow_async_state,
     slow_code,
+    slow_local_disk,
     slow_operator,
     slow_service,
     slow_subtask,
@@ -84,6 +85,7 @@ RULES: Final[tuple[Rule, ...]] = (
     refused_records.RULE,
     # IO3xx: the stores of state
     write_stalls.RULE,
+    slow_local_disk.RULE,
     small_block_cache.RULE,
     slow_async_state.RULE,
     heap_state.RULE,

@@ -23,7 +23,7 @@ from flowdiag.analyses.queues import helpers as h
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task."""
-    lines = h.store_lines(job, errors=True)
+    lines = h.store_lines(job, h.ERRORS)
     failed = [s for s in h.stores_of_job(job) if (s.highest("background-errors") or 0.0) > 0]
     for task in sorted({*lines, *(store.key.task for store in failed)}):
         stores = [store for store in failed if store.key.task == task]
