@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from flowdiag.parsers.kubernetes.kernel_log import kernel_kill, kernel_kills, reports_kernel_kill
 from flowdiag.parsers.kubernetes.objects import (
     EndedContainer,
     ended_in_objects,
@@ -21,6 +20,7 @@ from flowdiag.parsers.kubernetes.objects import (
     operator_reason,
 )
 from flowdiag.parsers.kubernetes.throttling import looks_like_throttling, throttled_pods
+from flowdiag.parsers.neighbours.kernel_log import kernel_kill, kernel_kills, reports_kernel_kill
 from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
 from flowdiag.parsers.yarn.answers import ended_on_yarn, looks_like_yarn
 

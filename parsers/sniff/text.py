@@ -21,10 +21,10 @@ from flowdiag.parsers.flink.container_texts import (
 )
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
-from flowdiag.parsers.kubernetes.kernel_log import reports_kernel_kill, without_kernel_reports
 from flowdiag.parsers.kubernetes.throttling import looks_like_throttling
 from flowdiag.parsers.logs.paste_patterns import engine_in
 from flowdiag.parsers.logs.pastes import PASTE_BYTES, failures_in, shown_engine
+from flowdiag.parsers.neighbours.kernel_log import reports_kernel_kill, without_kernel_reports
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import (
