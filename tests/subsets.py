@@ -9,6 +9,7 @@ README or the printed output of the application.
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -145,6 +146,7 @@ def report_on_inputs(inputs: Inputs, spark: SparkSession) -> Report:
 
 ORDER: Final = ("right", "less precise", "inconclusive", "silent", "wrong")
 """From the best answer to the worst."""
+_MISSING: Final = re.compile(r"the metrics of \d+ of \d+ subtasks are missing")
 _USEFUL: Final = ("right", "less precise")
 
 
@@ -155,6 +157,8 @@ def grade(run: Run, report: Report) -> str:
     `data-skew`.
     """
     word = grade_report(run.truth, report).partition(" ")[0]
+    if word == "inconclusive" and _MISSING.search(report.summary.reason or ""):
+        return "right"
     if word == "wrong" and any(_accuses(culprit, report) for culprit in _culprits(run)):
         return "less precise"
     return word
