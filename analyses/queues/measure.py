@@ -47,6 +47,7 @@ OPERATOR_GAUGES: Final = {
     "fetch_ms": ("KafkaSourceReader.KafkaConsumer.fetch-latency-avg",),
     "fetch_bytes": ("KafkaSourceReader.KafkaConsumer.fetch-size-avg",),
     "fetch_records": ("KafkaSourceReader.KafkaConsumer.records-per-request-avg",),
+    "last_poll_s": ("KafkaSourceReader.KafkaConsumer.last-poll-seconds-ago",),
     "fetch_throttled_ms": ("KafkaSourceReader.KafkaConsumer.fetch-throttle-time-avg",),
     "in_flight": ("asyncStateProcessing.numInFlightRecords",),
 }

@@ -41,7 +41,7 @@ OPERATOR_METRICS: Final = re.compile(
     rf".+\.(?:{_OF_OPERATOR}|{_OF_STORE}"
     r"|KafkaSourceReader\.commits(?:Succeeded|Failed)"
     r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time|size)-avg"
-    r"|records-per-request-avg|connection-count)"
+    r"|records-per-request-avg|last-poll-seconds-ago|connection-count)"
     r"|KafkaProducer\.(?:record-send-rate|record-error-total|record-queue-time-avg|request-latency-avg"
     r"|produce-throttle-time-avg|buffer-(?:total|available)-bytes|waiting-threads|connection-count))"
     rf"|{SPLIT_METRICS.pattern}"

@@ -131,8 +131,10 @@ def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Rea
     loop = _first(marks, _LOOP)
     active, marks = frames[:loop], marks[:loop]
     mine, whole = _first(marks, _USER), reduce(or_, set(marks), 0)
-    calls = marks[:mine][::-1]  # what the user code calls, from its call upwards
-    above = active[:mine][::-1]
+    # Without user code, what the last operator of the chain calls.
+    caller = _first(marks, _CHAINED) if mine is None else mine
+    calls = marks[:caller][::-1]  # from the call upwards
+    above = active[:caller][::-1]
     component = _component(above, calls)
     entry = _entry(marks, whole, state, known=mine is not None or component is not None)
     call = None

@@ -483,6 +483,7 @@ def falling_behind(speed: float = 0.5, first_ms: float = 600e3, **gauges: float)
         ({"pending": 0.0, "fetch_lag_ms": 650e3, "emit_lag_ms": 650e3}, "arrive up to", "high"),
         ({"fetch_lag_ms": 5e3, "emit_lag_ms": 650e3}, "wait 10 min 45 s in the source", "high"),
         ({"pending": 0.0, "emit_lag_ms": 2e3}, "its newest records are 2 s old", "high"),
+        ({"emit_lag_ms": 2e3, "records_out": 0.0}, "Either they arrive late", "medium"),
         ({}, "Either they arrive late, or the source reads too slowly", "medium"),
     ],
 )

@@ -666,3 +666,25 @@ def test_neighbours_of_several_jobs_belong_to_the_only_one_that_runs(
         neighbours=lags([1000, 6000]),
     )
     assert [j.job.key for j in found.jobs if not j.neighbours.empty] == keys[1:] * owners
+
+
+def test_commits_that_fail_together_are_one_failure() -> None:
+    """They waited while the source did not poll."""
+    records = tuple(
+        Incident(kind="commit-failed", time_us=BEGIN + n, checkpoint=n, ref=Ref(0, n))
+        for n in range(15)
+    )
+    known = job(lags([1000, 6000, 11_000, 16_000]), records)
+    assert results_of(failed_commits.RULE, known) == []
+
+
+@pytest.mark.parametrize(("blocked_from", "severity"), [(3, Severity.WARNING), (9, Severity.INFO)])
+def test_the_backlog_of_a_source_that_waits_at_the_end_is_unknown(
+    blocked_from: int, severity: Severity
+) -> None:
+    queues = Queues(minutes=6)
+    source, task = CHAIN[0][0], CHAIN[1][0]
+    queues.set_metrics(source, pending=0.0, records_out=9000.0, back_pressured=600.0, idle=400.0)
+    queues.set_metrics(source, None, range(blocked_from, 6), back_pressured=1000.0, idle=0.0)
+    queues.set_metrics(task, busy=950.0, idle=50.0, input_queue=9.0, in_pool=1.0)
+    assert findings(queues.job())["BP102"].severity == severity

@@ -477,6 +477,22 @@ def test_times_of_a_minute_are_those_at_its_end() -> None:
         assert (sample.gauges["busy"].mean, sample.gauges["input_queue"].mean) == (busy, 500.0)
 
 
+@pytest.mark.parametrize(("polled_s", "known"), [(0.0, True), (30.0, False)])
+def test_the_backlog_of_a_consumer_that_does_not_poll_is_unknown(
+    polled_s: float, known: bool
+) -> None:
+    def gauge(value: float) -> dict[str, float]:
+        return {"n": 5, "total": 5 * value, "low": value, "high": value, "latest": value}
+
+    row: dict[str, object] = dict.fromkeys((*GAUGES, *OPERATOR_GAUGES, *COUNTERS))
+    row |= dict.fromkeys(("taskmanager", "host", "first_us", "last_us", "cluster", "job_id"))
+    row |= {"task": CHAIN, "vertex_id": None, "subtask_index": 0, "window": FIRST, "samples": 5}
+    row |= {"resets": 0, "source": None, "pending": gauge(0.0), "last_poll_s": gauge(polled_s)}
+    job = chain(cpu=0.5).job()
+    ((sample,),) = samples_of([row], Tasks(job.job, job.topology), Places(job.job)).values()
+    assert ("pending" in sample.gauges) is known
+
+
 def test_insufficient_network_memory_is_a_warning_if_tasks_wait() -> None:
     tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
     idle = Queues(machines={"taskmanager-1": tight}).job()

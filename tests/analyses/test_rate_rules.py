@@ -674,6 +674,32 @@ def test_a_query_that_overruns_and_waits_for_rows_keeps_up() -> None:
     assert w.codes(app) == []
 
 
+@pytest.mark.parametrize(
+    ("lasts", "stability"),
+    [
+        ([500] * 8 + [2500, 3000, 4000, 5500], Stability.OVERLOADED),
+        ([500] * 8 + [3000, 4000, 5500], Stability.INCONCLUSIVE),
+        ([500] * 8 + [5500, 4000, 3000, 2500], Stability.STABLE),  # a burst that it works off
+        ([500] * 8 + [2500, 4000, 3000, 5500], Stability.STABLE),
+    ],
+)
+def test_an_overload_begins_with_ever_longer_triggers(
+    lasts: list[int], stability: Stability
+) -> None:
+    starts, now = [], w.T0
+    for duration in lasts:
+        starts.append(now)
+        now += max(2000, duration)
+    triggers = [
+        w.trigger(number, duration, time_us=start * 1000, rows=max(100, duration // 20))
+        for number, (start, duration) in enumerate(zip(starts, lasts, strict=True))
+    ]
+    app = w.application(queries=(w.query(triggers),))
+    ((_, state),) = w.assessed(app).applications[0].queries
+    assert state.stability is stability
+    assert w.codes(app) == ["RT101"] * (stability is Stability.OVERLOADED)
+
+
 def test_receivers_that_ignore_the_rate() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [900] * 40)
     app = replace(app, settings=w.BACK_PRESSURE | {"spark.streaming.backpressure.pid.minRate": "5"})

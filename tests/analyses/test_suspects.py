@@ -20,7 +20,7 @@ from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.loads import load_row, samples_in
 from flowdiag.analyses.queues.root import find_spells
 
-from .queues_workbench import Queues
+from .queues_workbench import Queues, judged
 
 Values = dict[str, Any]
 VERSIONS = ("1.9.3", "1.10.3", "1.12.5", "1.14.6", "1.20.5", "2.3.0")
@@ -174,3 +174,12 @@ def test_the_table_lists_each_signal_once() -> None:
     names = [signal.name for signal in SIGNALS]
     assert len(names) == len(set(names))
     assert set(names) >= METRIC_SIGNALS
+
+
+def test_a_subtask_that_counted_another_buffer_is_not_skewed() -> None:
+    """A slow task reads few records from large buffers."""
+    bench = Queues()
+    bench.set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("enrich", **WORKS)
+    bench.set_metrics("enrich", 3, busy=920.0, idle=80.0, records_in=3000.0)
+    assert judged(bench.job()).cause == "slow-operator"

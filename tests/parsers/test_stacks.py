@@ -297,6 +297,21 @@ def test_the_call_below_generated_frames_and_the_component() -> None:
     assert reading.call == "org.postgresql.core.v3.QueryExecutorImpl.execute"
 
 
+def test_the_component_of_a_chain_without_user_code() -> None:
+    """The last operator of the chain waits, not the source at its beginning."""
+    lines = [
+        SOCKET,
+        "org.postgresql.core.v3.QueryExecutorImpl.execute(Q.java:1)",
+        "org.apache.flink.connector.jdbc.core.table.source.JdbcRowDataLookupFunction.lookup(J.java:151)",
+        "org.apache.flink.table.runtime.operators.join.lookup.LookupJoinRunner.processElement(L.java:92)",
+        "org.apache.flink.streaming.runtime.tasks.CopyingChainingOutput.collect(C.java:50)",
+        "org.apache.flink.connector.kafka.source.reader.KafkaRecordEmitter.emitRecord(K.java:53)",
+        *MAILBOX,
+    ]
+    frames = [frame for line in lines if (frame := frame_of(line)) is not None]
+    assert read_stack(frames, "RUNNABLE").component == "postgresql"
+
+
 def test_hidden_classes_are_not_user_code() -> None:
     """HotSpot names the hidden class of a lambda by an address."""
     lines = [

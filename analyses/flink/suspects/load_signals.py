@@ -72,11 +72,12 @@ def skew(case: Case, load: Load) -> float | None:
 
 
 def _keeps_up_better(load: Load, members: Iterable[Load]) -> bool:
-    """Return whether most siblings are busier than the subtask."""
+    """Return whether most siblings are busier than the subtask. Among saturated ones, a smaller difference counts."""
     if load.busy is None:
         return False
     others = [other for other in members if other.key != load.key and other.busy is not None]
-    busier = [o for o in others if o.is_working and (o.busy or 0.0) - load.busy >= p.AS_BUSY]
+    least = p.AS_BUSY / 2 if load.busy >= p.SATURATED else p.AS_BUSY
+    busier = [o for o in others if o.is_working and (o.busy or 0.0) - load.busy >= least]
     return len(busier) * 2 > len(others)
 
 

@@ -26,6 +26,7 @@ _STARTS: Final = frozenset(
 _MORE_THAN_TIME: Final = 1.05  # tolerance: a counter and the clock are not read at the same moment
 _TOGETHER_US: Final = 30_000_000
 
+_LATE_POLL_S: Final = 10.0  # a consumer that waits for records polls at least every second
 _WATERMARKS: Final = ("watermark",)
 _TIMES: Final = ("busy", "idle", "back_pressured")
 
@@ -84,9 +85,22 @@ def samples_of(
         by_key[key].append(_merge_reporters(reported))
     pace = _sampling_interval_us(sample for each in by_key.values() for sample in each)
     return {
-        key: tuple(_extend_to_last_report(sample, pace) for sample in each)
+        key: tuple(_without_old_backlog(_extend_to_last_report(sample, pace)) for sample in each)
         for key, each in by_key.items()
     }
+
+
+def _without_old_backlog(sample: Sample) -> Sample:
+    """Drop the number of waiting records if the consumer has not polled for a while.
+
+    Kafka's consumer counts them when it polls. If its records wait inside the source for a slow task, it stops polling, and
+    the metric keeps its last value, often 0.
+    """
+    polled = sample.gauges.get("last_poll_s")
+    if polled is None or polled.low < _LATE_POLL_S:
+        return sample
+    gauges = {name: gauge for name, gauge in sample.gauges.items() if name != "pending"}
+    return replace(sample, gauges=gauges)
 
 
 def _sampling_interval_us(samples: Iterable[Sample]) -> float:

@@ -136,7 +136,11 @@ def _is_explained(job: h.JobQueues, task: str) -> bool:
 
 
 def _newest(job: h.JobQueues, task: str, name: str) -> float | None:
-    """Return the largest value of a gauge among the subtasks of a task in their last windows."""
-    gauges = [each[-1].gauges.get(name) for key, each in job.samples.items() if key.task == task]
+    """Return the largest value of a gauge among the subtasks of a task in their last windows.
+
+    A subtask without records keeps its last value.
+    """
+    last = [each[-1] for key, each in job.samples.items() if key.task == task and each]
+    gauges = [each.gauges.get(name) for each in last if each.increases.get("records_out") != 0]
     known = [gauge.high for gauge in gauges if gauge is not None and gauge.n]
     return max(known, default=None)

@@ -297,8 +297,13 @@ FAILED_COMMITS: Final = 3
 
 
 def affected_checkpoints(job: JobQueues) -> set[int | None]:
-    """Return the checkpoints whose offsets the source failed to commit."""
-    return {i.checkpoint for i in job.job.incidents if i.kind == "commit-failed"}
+    """Return the checkpoints whose offsets the source failed to commit, one for each second.
+
+    The commits of a source whose records wait inside it fail together as soon as it polls again.
+    """
+    found = [i for i in job.job.incidents if i.kind == "commit-failed"]
+    by_second = {i.checkpoint if i.time_us is None else i.time_us // 1_000_000: i for i in found}
+    return {incident.checkpoint for incident in by_second.values()}
 
 
 def commits_fail(job: JobQueues) -> bool:
@@ -425,12 +430,15 @@ BLOCKED: Final = 0.9
 def stays_short(trend: Trend, job: JobQueues, behind_s: float) -> bool:
     """Return whether a lag neither grows nor takes `behind_s` seconds or more to read since the middle of the input.
 
-    A backlog at the start does not count. A source that reads nothing does not refresh its own number of waiting records.
+    A backlog at the start does not count. A source that reads nothing, or waits for downstream tasks, does not refresh its
+    own number of waiting records.
     """
     stalled_us = time_without_records_us(job, trend.of)
+    windows = sorted({sample.window for each in job.samples.values() for sample in each})
     blocked = stalled_us >= LEAST_US or any(
         load.key.task == trend.of and (load.back_pressured or 0.0) >= BLOCKED
-        for load in loads_in(job).values()
+        for loads in (loads_in(job), loads_in(job, windows[len(windows) // 2 :]))
+        for load in loads.values()
     )
     if blocked or not trend.rate or trend.direction == "growing":
         return False

@@ -12,6 +12,7 @@ on it, are wrong. A start without a checkpoint begins at an old offset and reads
 How it decides
 --------------
 The source logs each checkpoint whose offsets it could not commit. At least `commits` checkpoints must be affected.
+Failures in the same second count once: they waited while the source did not poll.
 Failures count as ongoing if they occur within `recent` of the end of the input.
 
 What to do

@@ -43,6 +43,9 @@ LONG_MS: Final = 1000.0  # minimum duration of a busy trigger; an almost empty o
 FAILED_SHARE: Final = 0.05
 FAILED_LAST: Final = 3  # failed batches at the end after which the job counts as broken
 TURNING: Final = 2  # last batches that overrun, each waiting longer than the batch before
+ONSET: Final = (
+    4  # last triggers that overrun, each longer than the one before, that are an overload
+)
 WORKED: Final = 3  # triggers after an exception that prove that the query works again
 FAILING_DELAY: Final = 10.0  # delay, in intervals, at which "overloaded" becomes "failing"
 

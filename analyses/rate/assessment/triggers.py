@@ -36,9 +36,32 @@ def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
 
 
 def timed_triggers(query: QueryFacts) -> tuple[Trigger, ...]:
-    """Return the recent triggers with a known duration."""
+    """Return the recent triggers with a known duration. After the start of an overload, only those since then."""
     late = tuple(t for t in late_triggers(query.triggers) if t.duration_ms is not None)
-    return late[-1:] if _is_far_behind(query) else late
+    if _is_far_behind(query):
+        return late[-1:]
+    return _since_onset(query, late) or late
+
+
+def _since_onset(query: QueryFacts, late: Sequence[Trigger]) -> tuple[Trigger, ...]:
+    """Return the last triggers if they overrun more and more, while most of the recent ones were on time."""
+    interval = query.trigger_interval_ms
+    if interval is None or query.real_time:
+        return ()
+    overran = [(t.duration_ms or 0) > interval for t in late]
+    if sum(overran) > d.MOSTLY * len(late):
+        return ()
+    first = len(late)
+    while first > 0 and overran[first - 1] and _is_longer(late, first):
+        first -= 1
+    return tuple(late[first:]) if len(late) - first >= d.ONSET else ()
+
+
+def _is_longer(late: Sequence[Trigger], number: int) -> bool:
+    """Return whether a trigger takes longer than the previous one, or has no successor."""
+    if number == len(late):
+        return True
+    return (late[number].duration_ms or 0) > (late[number - 1].duration_ms or 0)
 
 
 def _is_far_behind(query: QueryFacts) -> bool:
@@ -400,7 +423,7 @@ def _overrun_clause(state: StreamState, late: Sequence[Trigger], overrun: float)
             f"median{growth}; the log shows only late triggers"
         )
     return (
-        f"{fmt.percent(over)} of the triggers take longer than the interval (median "
+        f"{fmt.percent(over)} of the last {fmt.plural(len(late), 'trigger')} take longer than the interval (median "
         f"{middle / interval:.1f} intervals) and {'take longer each time' if state.delay_grows else 'do not recover'}"
     )
 

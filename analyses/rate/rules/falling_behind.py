@@ -33,7 +33,8 @@ triggers on time before and after. A log at WARN only contains late triggers: th
 
 Triggers: The trigger interval comes from `--trigger-interval`, the driver's log, or the regular pattern of start
 times. The query is overloaded if the median trigger and more than `overrun-share` of the triggers take longer than the
-interval, and no pause follows them (in spark/4.3.0/query-no-interval-stable, pauses follow). Without a known
+interval, and no pause follows them (in spark/4.3.0/query-no-interval-stable, pauses follow). If the overload has just
+begun, the last four triggers are enough if each overruns and takes longer than the one before. Without a known
 interval, the query is overloaded if the durations follow a rising robust trend. It is also overloaded if rows
 arrive at least `arrival-ratio` times as fast as they are processed while triggers read more and more rows. A growing
 backlog (latest offsets minus end offsets) also counts, unless a limit on the rows per trigger explains the growth.
