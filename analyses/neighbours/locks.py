@@ -125,7 +125,7 @@ def _blocked_in_snapshots(neighbours: Neighbours) -> LockedSessions | None:
     times = [s.row.time_us for found, _ in hit for s in found if s.row.time_us is not None]
     return LockedSessions(
         waiting=len(waiting),
-        sessions=len(_job_sessions(everything)),
+        sessions=len(job_sessions(everything)),
         holder=holder,
         holder_state=known[0].row.state if known else None,
         event=waiting[0].row.event,
@@ -143,10 +143,10 @@ def _blocked_in_snapshots(neighbours: Neighbours) -> LockedSessions | None:
 
 def _waiting_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
     """Return the job's sessions that wait for a lock."""
-    return [s for s in _job_sessions(sessions) if s.row.waits_for_lock]
+    return [s for s in job_sessions(sessions) if s.row.waits_for_lock]
 
 
-def _job_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+def job_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
     """Return the sessions of the Java driver. If no session has a name, return all client sessions."""
     named = [s for s in sessions if s.row.application]
     if named:

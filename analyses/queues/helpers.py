@@ -129,6 +129,7 @@ from flowdiag.analyses.queues.root import (
 from flowdiag.analyses.queues.services import (
     KAFKA,
     fetch_throttle_delay,
+    is_sink,
     service_name,
     slow_service,
     small_fetches,
@@ -256,12 +257,6 @@ def records_of(
 def with_partition(subject: Subject, partition: str | None) -> Subject:
     """Add the partition that a subject reads to the subject."""
     return replace(subject, partition=partition)
-
-
-def is_sink(job: JobQueues, task: str) -> bool:
-    """Return whether no task reads from this task. In a job with a single task, the name must also show a sink."""
-    last = bool(job.topology.tasks) and not job.topology.downstream(task)
-    return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
 
 
 def waits_for_database(job: JobQueues, task: str) -> bool:

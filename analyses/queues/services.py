@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import Measurement
+from flowdiag.analyses.model.finding import Evidence, Measurement
+from flowdiag.analyses.neighbours.statements import LongStatement, find_long_statement
 from flowdiag.analyses.queues.async_state import state_waits
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.neighbours.outages import server_name
@@ -34,14 +35,18 @@ class SlowService:
         cause: `slow-database`, `slow-kafka` or `kafka-quota`.
         why: the evidence, as a clause.
         lookup: whether the task looks up rows in it, for a lookup join.
+        statement: the statement that the database works on most of the time, if its sessions show one.
         measurements: the metrics of the clients.
+        evidence: the sessions of the database.
     """
 
     name: str
     cause: str
     why: str
     lookup: bool = False
+    statement: str | None = None
     measurements: tuple[Measurement, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
 
 
 def service_name(job: JobQueues, system: str) -> str:
@@ -71,6 +76,12 @@ def source_system(job: JobQueues, source: str) -> str:
     return service_name(job, KAFKA) if kafka else f"the system behind {fmt.shorten(source)}"
 
 
+def is_sink(job: JobQueues, task: str) -> bool:
+    """Return whether no task reads from this task. In a job with a single task, the name must also show a sink."""
+    last = bool(job.topology.tasks) and not job.topology.downstream(task)
+    return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
+
+
 def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
     """Return the system that the task at the root of back pressure waits for, or None.
 
@@ -78,16 +89,34 @@ def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
     """
     code = spell.culprit.code
     component = None if code is None else code.client
+    long = find_long_statement(job.neighbours, spell.first_us, spell.last_us)
     if code is not None and component is not None and component.database:
         lookup = any(_LOOKUP in frame for frame in code.stack.path)
         who = "its lookup join" if lookup else "its connection"
-        return SlowService(
+        found = SlowService(
             name=service_name(job, component.server or component.what),
             cause="slow-database",
             why=f"{who} waits for a response in {code.evidence_text}",
             lookup=lookup,
         )
-    return _slow_broker(job, spell.task)
+        return found if long is None else _with_statement(found, f"{found.why}, and ", long)
+    if (broker := _slow_broker(job, spell.task)) is not None:
+        return broker
+    if long is None or component is not None or not is_sink(job, spell.task):
+        return None
+    found = SlowService(name=service_name(job, long.system), cause="slow-database", why="")
+    return _with_statement(found, "", long)
+
+
+def _with_statement(found: SlowService, begin: str, long: LongStatement) -> SlowService:
+    """Add the statement that the database works on."""
+    return replace(
+        found,
+        why=begin + long.clause,
+        statement=fmt.shorten(long.text, 80),
+        measurements=(*found.measurements, *long.measurements),
+        evidence=long.evidence,
+    )
 
 
 def waits_for_response(job: JobQueues, spell: Spell) -> bool:

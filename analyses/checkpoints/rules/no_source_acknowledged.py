@@ -179,4 +179,11 @@ def _fields(
     return common
 
 
-RULE: Final = h.Rule("CP309", judge, Limits, causes=("checkpoint-lock-held",), needs="checkpoints")
+RULE: Final = h.Rule(
+    "CP309",
+    judge,
+    Limits,
+    causes=("checkpoint-lock-held",),
+    needs="checkpoints",
+    severity=h.Severity.CRITICAL,
+)

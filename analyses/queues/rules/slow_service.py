@@ -15,6 +15,8 @@ Back pressure starts at the task, as for `slow-operator`, and one of these is tr
 
 - The threads of its connector, or of its lookup join, wait for a response from a database in most thread dumps. Calls
   in the job's own code count as `slow-operator`, because that code can call the system in another way.
+- The task is a sink, and most snapshots of `pg_stat_activity` or `SHOW PROCESSLIST` show the same statement of the job at work. It waits
+  neither for a lock nor for the job. Often, it reads a whole table for lack of an index.
 - The requests of its Kafka producers take 500 ms or more on average, or their buffers are full.
 - The brokers delay the producers by 50 ms or more on average, because of a quota.
 
@@ -32,6 +34,8 @@ _REMEDIES = {
     "slow-database": ("statements", "batch", "parallelism"),
 }
 """The remedies for sinks, for causes that also have other remedies."""
+_STATEMENT_REMEDIES = ("explain", "load")
+"""The remedies for a database that works on a statement: neither fewer round trips nor more sessions help."""
 _LOOKUP_REMEDIES = ("statements", "lookup-cache", "parallelism")
 
 
@@ -47,6 +51,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
             title = f"{service.name} throttles {task} because of a quota"
         found = h.spell_finding(job, spell, title)
         remedies = _LOOKUP_REMEDIES if service.lookup else _REMEDIES.get(service.cause, ())
+        remedies = _STATEMENT_REMEDIES if service.statement else remedies
         yield replace(
             found,
             subject=h.service_subject(job, service.name, spell.task),
@@ -55,7 +60,10 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
             rank=h.Rank.ROOT_CAUSE,
             explain=h.explanation(service.cause),
             measurements=(*service.measurements, *found.measurements),
-            actions=h.remedies(service.cause, job.job, *remedies, task=task),
+            evidence=(*service.evidence, *found.evidence),
+            actions=h.remedies(
+                service.cause, job.job, *remedies, task=task, statement=service.statement or ""
+            ),
             votes=(),
         )
 
