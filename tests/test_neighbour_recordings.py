@@ -198,6 +198,17 @@ def test_one_output_of_kafkas_tool_shows_an_open_transaction(
     assert [flow.side for flow in report.data.flow or ()] == ["source"]
 
 
+@pytest.mark.parametrize("parts", [("logs", "neighbours"), EVERYTHING], ids="-".join)
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("*/slow-index")), ids=lambda f: f.parent.name)
+def test_sessions_name_the_statement_that_lacks_an_index(
+    folder: Path, parts: tuple[str, ...], reports: Reports
+) -> None:
+    found = [one for report in reports(folder, parts) for one in report.findings]
+    (slow,) = (one for one in found if one.cause == "slow-database" and one.code == "IO203")
+    assert slow.actions[0].text.startswith("Run EXPLAIN")
+    assert "UPDATE customers SET total = total + $1 WHERE name = $2" in slow.actions[0].text
+
+
 @pytest.mark.parametrize(
     ("scenario", "part", "verdict", "causes"),
     [
