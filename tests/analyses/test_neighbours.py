@@ -499,14 +499,20 @@ def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
     assert finding.cause == cause and finding.subject.kind == "service"
 
 
-def test_a_source_that_no_longer_gets_responses_falls_behind_its_group() -> None:
+@pytest.mark.parametrize("uncommitted", [0.0, 300.0])
+def test_a_source_that_no_longer_gets_responses_falls_behind_its_group(uncommitted: float) -> None:
     queues = Queues(minutes=3)
     source = CHAIN[0][0]
     queues.set_metrics(source, None, None, busy=5.0, idle=995.0, pending=0.0, fetch_ms=6000.0)
     for minute in range(3):
         queues.set_metrics(source, None, [minute], records_out=30_000.0 * (minute < 2))
     points = [
-        FlowPoint(queues.at(tick / 6), queues.at(tick / 6), 10_000.0 * (tick < 12), Ref(0, tick))
+        FlowPoint(
+            queues.at(tick / 6),
+            queues.at(tick / 6),
+            10_000.0 if tick < 12 else uncommitted,
+            Ref(0, tick),
+        )
         for tick in range(18)
     ]
     queues.flows = (Flow(task=source, operator=None, name="numRecordsOut", points=tuple(points)),)

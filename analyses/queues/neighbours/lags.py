@@ -27,6 +27,8 @@ GROWTH: Final = 0.03
 """Minimum growth as a share of the records read. A smaller change is noise."""
 UNCOMMITTED: Final = 1.5
 """Maximum ratio of records read to records committed: both rates agree while checkpoints complete."""
+EXPLAINED: Final = 0.5
+"""Minimum share of the growth of a lag that records explain which the job has read and not committed."""
 FEW_POINTS: Final = 3
 FEW_SAMPLES: Final = 5
 MOST_POINTS: Final = 120
@@ -312,10 +314,10 @@ def commits_fail(job: JobQueues) -> bool:
 
 
 def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
-    """Return whether the job reads much more than its group commits.
+    """Return whether the job reads much more than its group commits, so that most of the lag is read already.
 
     Flink commits offsets when a checkpoint completes. Without checkpoints, the lag of the group grows with every
-    record.
+    record. Before a source stops, it also reads records that it does not commit, but the lag grows by many more.
     """
     if group.rate is None or has_back_pressured_sources(job):
         return False
@@ -325,7 +327,9 @@ def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
     if read is None or committed is None:
         keys = [key for key in job.samples if key.task in job.topology.sources]
         read, committed = read_rate(job, keys), group.rate
-    return read is not None and read > UNCOMMITTED * committed
+    if read is None or read <= UNCOMMITTED * committed:
+        return False
+    return read - committed >= EXPLAINED * group.per_s
 
 
 def _emit_rate_since(job: JobQueues, since_us: int) -> float | None:
