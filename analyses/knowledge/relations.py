@@ -553,6 +553,14 @@ RELATIONS: Final = (
         source="KafkaDataConsumer throws in the task of the batch",
     ),
     Relation(
+        name="query-waits",
+        rules=("RT305",),
+        explain=("RT104",),
+        same_cause=True,
+        clause="the query waits for it",
+        source="KafkaOffsetReaderAdmin.withRetries, which MicroBatchExecution calls before each batch",
+    ),
+    Relation(
         name="batch-repeated",
         rules=("RT103", "RT305"),
         explain=("RT107", "RT409"),

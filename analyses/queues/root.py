@@ -27,6 +27,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import (
     COSTLY,
     ENOUGH_SAMPLES,
+    QUEUE_BUFFERS,
     QUEUE_TIMES,
     Load,
     Root,
@@ -196,7 +197,10 @@ class Spell:
 
 
 def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
-    """Return the roots of back pressure in one set of loads. Without a job graph, return tasks with full inputs."""
+    """Return the roots of back pressure in one set of loads. Without a job graph, return tasks with full inputs.
+
+    A deployment order without branches explains no back pressure that begins at the second branch of a job.
+    """
     if has_task_order(job):
         found = [*_waiting_for_state(job, loads)]
         known = {root.task for root in found}
@@ -208,6 +212,8 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
             *_saturated_tasks(job, loads),
         ]
         found += [root for root in behind if root.task not in known]
+        if not found and job.topology.known_from == "deployment order":
+            found = _roots_without_order(job, loads)
         return found or [*_limiting_without_waiters(job, loads)]
     return _roots_without_order(job, loads)
 
@@ -389,13 +395,23 @@ def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
         return []
     found = []
     for members in by_task(loads).values():
-        busy = [load for load in members if load.is_working and load.measured]
-        full = [load for load in busy if (queue_ratio(load, members) or 0) >= QUEUE_TIMES]
-        if not busy or any(load.waits for load in members):
-            continue
-        if full or len(busy) == len(members) > 1:
-            found.append(_root(job, full or busy, members, waiting))
+        full = _with_full_inputs(members)
+        if full and not any(load.waits for load in members):
+            found.append(_root(job, full, members, waiting))
     return found
+
+
+def _with_full_inputs(members: Sequence[Load]) -> list[Load]:
+    """Return the busy subtasks of a task with long queues or, if all are busy, all of them."""
+    busy = [load for load in members if load.is_working and load.measured]
+    full = [load for load in busy if (queue_ratio(load, members) or 0) >= QUEUE_TIMES]
+    all_busy = len(busy) == len(members) and (len(members) > 1 or _has_queue(busy[0]))
+    return full or (busy if all_busy else [])
+
+
+def _has_queue(load: Load) -> bool:
+    """Return whether a subtask without siblings is saturated while buffers wait for it."""
+    return _is_saturated(load) and (load.queue or 0.0) >= QUEUE_BUFFERS
 
 
 def _waiting_loads(loads: Loads) -> list[Load]:

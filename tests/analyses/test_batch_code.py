@@ -114,3 +114,30 @@ def test_py_spy_names_the_line_of_python_code() -> None:
     found = code_of(query_of([*threads("task", ["python"] * 3), *worker]))
     assert found is not None and found.cause == "slow-python-code"
     assert "ask (prices.py:7)" in found.title
+
+
+OFFSETS = (
+    "org.apache.kafka.common.internals.KafkaFutureImpl.get(KafkaFutureImpl.java:165)",
+    "org.apache.spark.sql.kafka010.KafkaOffsetReaderAdmin.fetchLatestOffsets(K.scala:297)",
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "samples", "silent_ms", "cause"),
+    [
+        (OFFSETS, 3, 80_000, "kafka-timeout"),
+        (("com.acme.Files.latestOffset(Files.java:7)",), 3, 80_000, "hanging-batch"),
+        (OFFSETS, 1, 80_000, None),
+        (OFFSETS, 3, 10_000, None),
+        (("java.lang.Thread.sleep(Native Method)",), 3, 80_000, None),  # no new rows
+    ],
+)
+def test_a_query_that_waits_for_offsets(
+    path: tuple[str, ...], samples: int, silent_ms: int, cause: str | None
+) -> None:
+    found = threads("query", ["sleep"] * samples, None, path=path)
+    end_us = (w.T0 + 5000 * 29 + 700 + silent_ms) * 1000
+    triggers = [w.trigger(n, 700, time_us=(w.T0 + 5000 * n) * 1000) for n in range(30)]
+    query = w.query(triggers, trigger_interval_ms=5000, run_end_us=end_us)
+    app = w.application(queries=(query,), threads=tuple(found))
+    assert [f.cause for o in w.outcomes(app) for f in o.findings] == ([cause] if cause else [])

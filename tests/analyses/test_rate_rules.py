@@ -521,6 +521,23 @@ def test_slow_kafka_and_metadata_writes() -> None:
     assert w.cause(w.application(batches, incidents=writes)) == "slow-metadata-writes"
 
 
+@pytest.mark.parametrize(
+    ("at", "cause", "verdict"),
+    [
+        (90_000, "org.apache.kafka.common.errors.TimeoutException: Call(...) timed out", "failing"),
+        (50_000, "org.apache.kafka.common.errors.TimeoutException: Call(...) timed out", "healthy"),
+        (90_000, "org.apache.kafka.common.errors.InterruptException", "healthy"),
+    ],
+)
+def test_a_query_that_waits_for_offsets(at: int, cause: str, verdict: str) -> None:
+    """The last trigger ends after a minute. A retry may succeed."""
+    good = w.query([w.trigger(n, 600) for n in range(31)])
+    failed = (w.record("kafka-offsets-failed", at=at, cause=cause),)
+    app = w.application(queries=(good,), incidents=failed, last_us=(w.T0 + 100_000) * 1000)
+    assert w.verdict(app) == verdict
+    assert w.cause(app) == ("kafka-timeout" if verdict == "failing" else None)
+
+
 # -- Structured Streaming ------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
 from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, SIGNALS
+from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.loads import load_row, samples_in
@@ -183,3 +184,17 @@ def test_a_subtask_that_counted_another_buffer_is_not_skewed() -> None:
     bench.set_metrics("enrich", **WORKS)
     bench.set_metrics("enrich", 3, busy=920.0, idle=80.0, records_in=3000.0)
     assert judged(bench.job()).cause == "slow-operator"
+
+
+@pytest.mark.parametrize(("busy", "cause"), [(990.0, "slow-operator"), (300.0, None)])
+def test_the_second_branch_of_a_job_without_a_graph(busy: float, cause: str | None) -> None:
+    """A deployment order is a chain, in which only the first branch could block the source."""
+    tasks = (("Source: orders", 2), ("Sink: fast", 2), ("Sink: slow", 1))
+    bench = Queues(tasks=tasks, linked=False)
+    bench.set_metrics("Source: orders", **WAITS)
+    bench.set_metrics("Sink: slow", **WORKS | {"busy": busy, "in_pool": 0.0})
+    job = bench.job()
+    assert job.job.graph is not None
+    ordered = replace(job.job, graph=replace(job.job.graph, source="deployment order"))
+    found = judged(replace(job, job=ordered, topology=Topology(ordered)))
+    assert found.cause == cause

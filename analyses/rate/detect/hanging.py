@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from statistics import median
+from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.stacks import Stack
 
 
 def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
@@ -81,3 +84,17 @@ def _code_of(task: h.OpenTask) -> str:
     name = task.stage_name or ""
     gateways = ("py4j", "NativeMethodAccessorImpl", "<unknown>")
     return "" if any(word in name for word in gateways) else name
+
+
+_OFFSETS: Final = re.compile(
+    r"[.$](?:latestOffset|fetchLatestOffsets|getOffset|retrieveAllPartitions)\("
+)
+"""Methods in which the thread of a query requests offsets from its source."""
+
+
+def offset_requests(app: h.ApplicationFacts, query: h.QueryFacts) -> list[Stack]:
+    """Return the stacks of the query's thread if it requests offsets in all dumps, at least two."""
+    runs = (None, *query.runs)
+    stacks = [one.stack for one in app.threads if one.role == "query" and one.run in runs]
+    waits = all(any(map(_OFFSETS.search, stack.path)) for stack in stacks)
+    return stacks if waits and len(stacks) > 1 else []

@@ -28,6 +28,9 @@ because the other trigger may use all cores. The first trigger of a run is slow 
 if there are others. Without an earlier trigger, the running time must be at least `first-batch`. If it is shorter, and
 no other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are left out.
 
+Offsets: no trigger has begun for as long, and in all thread dumps, at least two, the thread of the query requests
+offsets from its source.
+
 If there is an event log, the rule compares the tasks that have not ended with the ended tasks of the same stage.
 
 What to do
@@ -46,6 +49,7 @@ from flowdiag.analyses.rate.detect.hanging import (
     expected_ms,
     find_hanging_batch,
     longest_ms,
+    offset_requests,
     running_clause,
     user_of_cores,
 )
@@ -86,33 +90,69 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     if hanging is not None:
         yield hanging_batch(assessed, *hanging)
     for query, state in assessed.queries:
-        last = query.unfinished
-        if last is None or query.real_time or h.parts.exception_records(query):
-            continue
-        longest = longest_ms(query.triggers)
-        least = max(
-            limits.running_time,
-            limits.ratio * longest if longest else limits.first_batch,
-            limits.missed_intervals * (query.trigger_interval_ms or 0),
-            limits.backlog * expected_ms(query),
+        if not query.real_time and not h.parts.exception_records(query):
+            yield from _hanging_query(assessed, query, state, limits)
+
+
+def _hanging_query(
+    assessed: h.AssessedApplication, query: h.QueryFacts, state: h.StreamState, limits: Limits
+) -> h.Results:
+    """Yield a finding if the last trigger of a query hangs, or if no trigger begins."""
+    app, last, longest = assessed.app, query.unfinished, longest_ms(query.triggers)
+    if last is None:
+        yield from _waiting_for_source(assessed, query, longest, limits)
+        return
+    least = max(
+        limits.running_time,
+        limits.ratio * longest if longest else limits.first_batch,
+        limits.missed_intervals * (query.trigger_interval_ms or 0),
+        limits.backlog * expected_ms(query),
+    )
+    user = user_of_cores(app, query)
+    if last.duration_ms >= least and user is not None:
+        yield h.Inconclusive(
+            reason=f"batch {last.batch} of {query.label} may be waiting for cores that "
+            f"{user.label} uses",
+            remedy="a later copy of the logs",
+            job=assessed.key,
         )
-        user = user_of_cores(app, query)
-        if last.duration_ms >= least and user is not None:
-            yield h.Inconclusive(
-                reason=f"batch {last.batch} of {query.label} may be waiting for cores that "
-                f"{user.label} uses",
-                remedy="a later copy of the logs",
-                job=assessed.key,
-            )
-        elif last.duration_ms >= least:
-            yield hanging_trigger(assessed, query, last, longest)
-        elif state.stability is h.Stability.INCONCLUSIVE and app.stopped_us is None:
-            yield h.Inconclusive(
-                reason=f"batch {last.batch} of {query.label} was still running when the input ended, "
-                f"{h.fmt.duration(last.duration_ms)} after its start",
-                remedy="a later copy of the logs",
-                job=assessed.key,
-            )
+    elif last.duration_ms >= least:
+        yield hanging_trigger(assessed, query, last, longest)
+    elif state.stability is h.Stability.INCONCLUSIVE and app.stopped_us is None:
+        yield h.Inconclusive(
+            reason=f"batch {last.batch} of {query.label} was still running when the input ended, "
+            f"{h.fmt.duration(last.duration_ms)} after its start",
+            remedy="a later copy of the logs",
+            job=assessed.key,
+        )
+
+
+def _waiting_for_source(
+    assessed: h.AssessedApplication, query: h.QueryFacts, longest: int, limits: Limits
+) -> h.Iterator[h.Finding]:
+    """Yield a finding if a query starts no trigger because its source does not return offsets."""
+    since_us = max((t.time_us + (t.duration_ms or 0) * 1000 for t in query.triggers), default=None)
+    stacks = offset_requests(assessed.app, query)
+    interval = query.trigger_interval_ms
+    if since_us is None or query.run_end_us is None or interval is None or not stacks:
+        return
+    waits = (query.run_end_us - since_us) // 1000
+    if waits < max(limits.running_time, limits.ratio * longest, limits.missed_intervals * interval):
+        return
+    of_kafka = any("kafka" in frame for frame in stacks[0].path)
+    what = f"{query.label} has been waiting for offsets from its source for {h.fmt.duration(waits)}"
+    common = _common_fields(assessed, query, (), None, waits, longest)
+    fields: h.SubjectFields = {
+        "title": what[:1].upper() + what[1:],
+        "why": f"{what}, {h.fmt.plural(len(stacks), 'stack sample')}",
+        "first_us": since_us,
+    }
+    if of_kafka:
+        fields |= {
+            "cause": "kafka-timeout",
+            "actions": h.remedies("kafka-timeout", assessed.app, "reach"),
+        }
+    yield h.query_finding(assessed, query, **(common | fields))
 
 
 def hanging_batch(

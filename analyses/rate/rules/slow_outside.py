@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Kafka polls that time out, offsets that were deleted before they were read, and slow or failed
-checkpoints of the driver or of its write-ahead log.
+Kafka polls that time out, and a query that waits for offsets from Kafka. It also reports offsets that were deleted
+before they were read, and slow or failed checkpoints of the driver or of its write-ahead log.
 
 Why it matters
 --------------
@@ -15,6 +15,9 @@ The rule counts each failure of a task, batch or query once, and each log record
 It looks for the messages `Failed to get records for ... after polling for`, `Cannot fetch record for offset ...`,
 offsets out of range, and for messages about data that Kafka no longer has. If a pasted exception shows a single
 poll, RT103 reports it. The finding names a partition if `partition-share` of the failures name it.
+
+A query waits for offsets if `Error in attempt ... getting Kafka offsets` reports a timeout and no trigger has
+completed since.
 
 Checkpoints are slow if the median of `Checkpoint for time ... took ... ms` is above `share` of the interval, over
 at least `writes` checkpoints. `Exception thrown while writing record` of the write-ahead log counts unless it is
@@ -69,6 +72,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per kind of failure and application."""
     if assessed.app.kind != "other":
         yield from _kafka(assessed, limits)
+        yield from _offsets(assessed, limits)
         yield from _storage(assessed, limits)
 
 
@@ -106,6 +110,43 @@ def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Find
         explain=explain,
         actions=h.remedies("offsets-out-of-range", app, proposed={"retention": retention})[:1],
     )
+
+
+def _offsets(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield a finding about a query that waits for offsets from Kafka."""
+    app = assessed.app
+    waiting = _waiting_for_offsets(app)
+    if not waiting:
+        return
+    since_us = max(_ends_us(app), default=waiting[0].time_us or 0)
+    lasted = h.fmt.duration(((app.last_us or 0) - since_us) / 1000)
+    yield _finding(
+        assessed,
+        waiting,
+        limits,
+        fatal=True,
+        cause="kafka-timeout",
+        title=f"The latest offsets of Kafka have not arrived for {lasted}",
+        actions=h.remedies("kafka-timeout", app, "reach"),
+    )
+
+
+def _waiting_for_offsets(app: h.ApplicationFacts) -> list[h.Record]:
+    """Return the requests for offsets that timed out after the end of the last trigger."""
+    end_us = max(_ends_us(app), default=0)
+    return [
+        record
+        for record in app.incidents_of("kafka-offsets-failed")
+        if "Timeout" in (record.cause or "") and (record.time_us or 0) > end_us
+    ]
+
+
+def _ends_us(app: h.ApplicationFacts) -> list[int]:
+    return [
+        trigger.time_us + (trigger.duration_ms or 0) * 1000
+        for query in app.queries
+        for trigger in query.triggers
+    ]
 
 
 def _storage(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
@@ -177,7 +218,7 @@ RULE = h.Rule(
     "RT305",
     judge,
     Limits,
-    causes=("slow-kafka", "offsets-out-of-range", "slow-metadata-writes"),
+    causes=("slow-kafka", "kafka-timeout", "offsets-out-of-range", "slow-metadata-writes"),
     needs="work",
     severity=h.Severity.CRITICAL,
 )
