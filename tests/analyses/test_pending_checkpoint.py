@@ -89,6 +89,22 @@ def test_a_checkpoint_in_progress_is_slow_from_its_age(lasts_s: float, title: st
     assert (slow.title if slow else None) == title
 
 
+@pytest.mark.parametrize(("age_s", "slow"), [(42, True), (3, False)])
+def test_a_checkpoint_that_a_cancellation_cuts_off_is_slow_from_its_age(
+    age_s: float, slow: bool
+) -> None:
+    job = Bench(interval_s=10)
+    job.completes(5, lasted_s=1)
+    job.completes(1, lasted_s=57)
+    job.completes(1, lasted_s=17)
+    (last,) = job.in_flight()
+    begun_s = ((last.triggered_us or 0) - job.at(0)) / SECOND
+    job.happens("cancelled", begun_s + age_s)
+    title = "3 of 3 checkpoints took 7.5 s or longer, up to 57 s; the interval is 10 s (configured)"
+    result = found(slow_checkpoint.RULE, job.facts())
+    assert (result.title if result else None) == (title if slow else None)
+
+
 def test_the_time_of_the_last_tick_shows_its_age_and_the_culprit() -> None:
     facts = hanging(160)
     age = found(checkpoint_never_completes.RULE, facts)

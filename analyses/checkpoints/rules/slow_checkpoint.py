@@ -22,7 +22,7 @@ The rule reports slow checkpoints if there are at least `checkpoints` of them an
 least `extreme-ratio` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
 last slow checkpoints (up to twice `checkpoints`) therefore also count if they took at least `burst-share` of the
 time since the first of them began. A checkpoint in progress at the end of the input counts with its age, until
-CP106 reports it as overdue. The rule also reports durations that keep rising: each of the last `rising`
+CP106 reports it as overdue. So does one in progress when the job was canceled. The rule also reports durations that keep rising: each of the last `rising`
 checkpoints took longer than the previous checkpoint, and the last one reached `timeout-share` of the timeout. For
 rising durations, checkpoints right after a start count too.
 
@@ -59,6 +59,10 @@ from flowdiag.analyses.checkpoints.detect.durations import (
 from flowdiag.analyses.checkpoints.pending import pending
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
+
+
+_CANCELLATION_US: Final = 5_000_000
+"""A cancellation aborts the checkpoint in progress at once."""
 
 
 class Limits(h.Limits):
@@ -115,14 +119,30 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 def _slow_so_far(job: h.Job, timed: list[h.Checkpoint], limit_ms: float) -> list[h.Checkpoint]:
     """Return the checkpoint in progress, with its age as its duration, if it is slow but not overdue."""
     completed = [c for c in job.in_order if c.status is h.Status.COMPLETED and not c.is_savepoint]
-    found = pending(job)
     # The first checkpoints after a start do not count.
-    if found is None or timed[-1:] != completed[-1:]:
+    if timed[-1:] != completed[-1:]:
         return []
+    found = pending(job)
+    if found is None:
+        return [c for c in _cut_off(job) if checkpoint_duration_ms(c) >= limit_ms]
     if not limit_ms <= found.age_ms < found.limit_ms():
         return []
     age_ms = round(found.age_ms)
     return [h.replace(found.checkpoint, duration_ms=age_ms, ended_us=found.until_us)]
+
+
+def _cut_off(job: h.Job) -> h.Iterator[h.Checkpoint]:
+    """Yield the checkpoint that was in progress when the job was canceled, with its age as its duration."""
+    last = job.in_order[-1] if job.in_order else None
+    if last is None or last.triggered_us is None or last.is_savepoint:
+        return
+    ends = [i.time_us for i in h.incidents(job, "cancelled") if i.time_us is not None]
+    ended = min((us for us in ends if us >= last.triggered_us), default=None)
+    if ended is None or last.status not in (h.Status.ABORTED, h.Status.IN_FLIGHT):
+        return
+    if last.ended_us is None or abs(last.ended_us - ended) <= _CANCELLATION_US:
+        age_ms = round((ended - last.triggered_us) / 1000)
+        yield h.replace(last, duration_ms=age_ms, ended_us=ended)
 
 
 def _limit_ms(job: h.Job, limits: Limits) -> float:
@@ -144,10 +164,8 @@ def _finding(
         max(checkpoint_duration_ms(c) for c in timed),
     )
     size = upper_median(c.bytes for c in slow)
-    in_flight = timed[-1].status is h.Status.IN_FLIGHT
-    one, many = (
-        ("checkpoint", "checkpoints") if in_flight else ("completed checkpoint", "completed")
-    )
+    ended = timed[-1].status is h.Status.COMPLETED
+    one, many = ("completed checkpoint", "completed") if ended else ("checkpoint", "checkpoints")
     over = f"{len(timed)} {many}, without savepoints and warm-up"
     numbers = (
         ("slow-checkpoints", len(slow), "checkpoints", None, over),
