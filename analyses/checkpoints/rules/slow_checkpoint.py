@@ -60,7 +60,6 @@ from flowdiag.analyses.checkpoints.pending import pending
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
 
-
 _CANCELLATION_US: Final = 5_000_000
 """A cancellation aborts the checkpoint in progress at once."""
 
