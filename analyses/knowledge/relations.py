@@ -99,6 +99,7 @@ _OF_LOSS: Final = (
 _SLOW_BATCHES: Final = (
     "data-skew",
     "skewed-state",
+    "few-tasks",
     "stragglers",
     "slow-executor",
     "executor-lost",
@@ -628,6 +629,7 @@ RELATIONS: Final = (
         name="seen-with",
         causes=("overloaded", "throttled", "max-rate"),
         explain=("RT106", "RT306"),
+        only=("overloaded",),
         clause="seen at the same time",
         source="few tasks or low headroom do not explain an overload",
     ),

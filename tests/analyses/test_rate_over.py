@@ -288,6 +288,41 @@ def test_few_tasks_are_the_cause_only_with_enough_records() -> None:
     assert finding.cause == "few-tasks"
 
 
+@pytest.mark.parametrize(
+    ("total_ms", "cause"),
+    [
+        (9_600, None),  # the two tasks suffice
+        (14_000, "few-tasks"),
+        (19_000, None),  # four cores do not suffice either
+    ],
+)
+def test_few_tasks_are_the_cause_if_all_cores_would_keep_up(
+    total_ms: int, cause: str | None
+) -> None:
+    stage = StageLoad(
+        stage=1,
+        name=None,
+        tasks=2,
+        total_ms=total_ms,
+        longest_ms=total_ms // 2,
+        index=0,
+        executor="driver",
+        host=None,
+        slowest_records=100,
+        records=200,
+    )
+    triggers = [
+        w.trigger(n, 9000, time_us=(w.T0 + 9000 * n) * 1000, rows=200, input_per_s=40, stage=stage)
+        for n in range(20)
+    ]
+    app = w.application(
+        queries=(w.query(triggers, trigger_interval_ms=5000),),
+        settings={"spark.master": "local[4]"},
+    )
+    (finding,) = found(app, "RT306")
+    assert finding.cause == cause
+
+
 def test_a_gap_is_reported_if_the_input_contains_every_batch() -> None:
     batches = [*(w.batch(n) for n in range(20)), *(w.batch(n) for n in range(3620, 3640))]
     app = replace(w.application(batches), origins=frozenset({"listener"}), name="orders")

@@ -19,8 +19,9 @@ least `longest-task` of the batch. The rule only applies if the job is at its li
 least `use` of the interval, or are kept small by back pressure.
 
 If the stages use at most `too-few` of the free cores and the batches have enough records for all cores, the
-finding names few tasks as the cause. Otherwise it names no cause. A batch with one record needs only one
-task, no matter how many cores are free.
+finding names few tasks as the cause. The same applies to a query whose arriving rows need more cores than the tasks
+use, but at most `needed-cores` of the free cores. Otherwise the finding names no cause. A batch with one record needs
+only one task, no matter how many cores are free.
 
 What to do
 ----------
@@ -46,6 +47,9 @@ class Limits(h.Limits):
     share: float = h.limit(0.6, "share", "minimum share of recent batches with this few tasks")
     too_few: float = h.limit(
         0.25, "share", "maximum share of free cores that the stage uses if tasks are too few"
+    )
+    needed_cores: float = h.limit(
+        0.8, "share", "maximum share of the free cores that the arriving rows need"
     )
     longest_task: float = h.limit(
         0.5, "share", "minimum share of a batch that its longest task takes"
@@ -79,7 +83,9 @@ def _finding(
     text = f"{tasks:.0f} task{'s' if tasks > 1 else ''}"
     free = h.fmt.plural(cores, "core is", "cores are")
     enough_records = median(unit.records or 0 for unit, _ in few) >= cores
-    alone = tasks <= limits.too_few * cores and enough_records
+    needed = _needed_cores(few)
+    would_keep_up = needed is not None and tasks < needed <= limits.needed_cores * cores
+    alone = enough_records and (tasks <= limits.too_few * cores or would_keep_up)
     over, most = (
         f"median of the longest stage; {cores} free cores",
         round(limits.core_share * cores, 1),
@@ -91,12 +97,28 @@ def _finding(
         explain=h.explanation("few-tasks"),
         why=f"its longest stage has {text} for {cores} cores",
         cause="few-tasks" if alone else None,
-        # More tasks help, but may not be the whole problem.
-        rank=h.Rank.MECHANISM if alone else h.Rank.REPETITION,
+        rank=_rank(alone=alone, would_keep_up=would_keep_up),
         count=len(few),
         measurements=(h.measurement("tasks", tasks, "tasks", most, over=over),),
         actions=more_tasks(flow, cores),
     )
+
+
+def _rank(*, alone: bool, would_keep_up: bool) -> h.Rank:
+    """Return the rank of the finding. More tasks help, but may not be the whole problem."""
+    if alone and would_keep_up:
+        return h.Rank.ROOT_CAUSE
+    return h.Rank.MECHANISM if alone else h.Rank.REPETITION
+
+
+def _needed_cores(few: list[tuple[h.Unit, h.StageLoad]]) -> float | None:
+    """Return how many tasks must run all the time to process rows as fast as they arrive, or None if unknown."""
+    found = [
+        rate * stage.total_ms / 1000 / unit.records
+        for unit, stage in few
+        if unit.records and (rate := getattr(unit.record, "input_per_s", None))
+    ]
+    return median(found) if found else None
 
 
 RULE = h.Rule("RT306", judge, Limits, causes=("few-tasks",), needs="work")
