@@ -36,6 +36,7 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
     ("code-udf", "log"): "overloaded",
     ("code-foreach-batch", "log"): "overloaded",
     ("kafka-skewed", "log"): "overloaded",
+    ("kafka-few-partitions", "log"): "overloaded",
     ("skewed-state", "log"): None,
     # Thread dumps alone show it, and an event log does not contain the trigger interval.
     **{("code-http", part): "overloaded" for part in PARTS},

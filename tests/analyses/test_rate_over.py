@@ -291,9 +291,9 @@ def test_few_tasks_are_the_cause_only_with_enough_records() -> None:
 @pytest.mark.parametrize(
     ("total_ms", "cause"),
     [
-        (9_600, None),  # the two tasks suffice
+        (9_600, None),  # two tasks are enough
         (14_000, "few-tasks"),
-        (19_000, None),  # four cores do not suffice either
+        (19_000, None),  # four cores are too few, too
     ],
 )
 def test_few_tasks_are_the_cause_if_all_cores_would_keep_up(
