@@ -312,6 +312,21 @@ def test_the_component_of_a_chain_without_user_code() -> None:
     assert read_stack(frames, "RUNNABLE").component == "postgresql"
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "net.jpountz.lz4.LZ4BlockOutputStream.flushBufferedData(L.java:225)",
+        "com.github.luben.zstd.ZstdOutputStreamNoFinalizer.write(Z.java:1)",
+        "org.xerial.snappy.SnappyOutputStream.compressInput(S.java:1)",
+        "org.roaringbitmap.RoaringBitmap.add(R.java:1)",
+    ],
+)
+def test_the_libraries_of_an_engine_are_not_user_code(frame: str) -> None:
+    lines = (frame, "org.apache.spark.broadcast.TorrentBroadcast$.blockifyObject(T.scala:358)")
+    frames = [each for line in lines if (each := frame_of(line)) is not None]
+    assert read_stack(frames, "RUNNABLE").frame is None
+
+
 def test_hidden_classes_are_not_user_code() -> None:
     """HotSpot names the hidden class of a lambda by an address."""
     lines = [
