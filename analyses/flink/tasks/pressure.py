@@ -590,9 +590,10 @@ def _costs_relative(mine: Sequence[Load], ranked: Sequence[float]) -> list[float
     """Return the cost per record of a task's subtasks in one place, as multiples of the median elsewhere.
 
     The result is None if the subtasks are idle or run nowhere else. Idle subtasks spend their busy time on barriers
-    and timers, not on records.
+    and timers, not on records. So do subtasks that mostly wait for other tasks.
     """
-    if max(load.busy or 0.0 for load in mine) < WORKING:
+    busiest = max(load.busy or 0.0 for load in mine)
+    if busiest < (IDLE if all(load.waits for load in mine) else WORKING):
         return None
     elsewhere = _median_without(ranked, (load.cost or 0.0 for load in mine))
     return [(load.cost or 0.0) / elsewhere for load in mine] if elsewhere else None
