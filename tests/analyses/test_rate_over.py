@@ -289,15 +289,16 @@ def test_few_tasks_are_the_cause_only_with_enough_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("total_ms", "cause"),
+    ("total_ms", "partitions", "cause"),
     [
-        (9_600, None),  # two tasks are enough
-        (14_000, "few-tasks"),
-        (19_000, None),  # four cores are too few, too
+        (9_600, 2, None),  # two tasks are enough
+        (14_000, 2, "few-tasks"),
+        (14_000, 0, None),  # the source does not report partitions
+        (19_000, 2, None),  # four cores are too few, too
     ],
 )
 def test_few_tasks_are_the_cause_if_all_cores_would_keep_up(
-    total_ms: int, cause: str | None
+    total_ms: int, partitions: int, cause: str | None
 ) -> None:
     stage = StageLoad(
         stage=1,
@@ -312,7 +313,15 @@ def test_few_tasks_are_the_cause_if_all_cores_would_keep_up(
         records=200,
     )
     triggers = [
-        w.trigger(n, 9000, time_us=(w.T0 + 9000 * n) * 1000, rows=200, input_per_s=40, stage=stage)
+        w.trigger(
+            n,
+            9000,
+            time_us=(w.T0 + 9000 * n) * 1000,
+            rows=200,
+            input_per_s=40,
+            stage=stage,
+            sources=({"name": "KafkaV2[Subscribe[orders]]", "partition_count": partitions},),
+        )
         for n in range(20)
     ]
     app = w.application(

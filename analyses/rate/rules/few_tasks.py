@@ -19,9 +19,9 @@ least `longest-task` of the batch. The rule only applies if the job is at its li
 least `use` of the interval, or are kept small by back pressure.
 
 If the stages use at most `too-few` of the free cores and the batches have enough records for all cores, the
-finding names few tasks as the cause. The same applies to a query whose arriving rows need more cores than the tasks
-use, but at most `needed-cores` of the free cores. Otherwise the finding names no cause. A batch with one record needs
-only one task, no matter how many cores are free.
+finding names few tasks as the cause. The same applies to a query with one task per partition of its topics. Its
+arriving rows must need more cores than these tasks use, but at most `needed-cores` of the free cores. Otherwise the
+finding names no cause. A batch with one record needs only one task, no matter how many cores are free.
 
 What to do
 ----------
@@ -112,11 +112,14 @@ def _rank(*, alone: bool, would_keep_up: bool) -> h.Rank:
 
 
 def _needed_cores(few: list[tuple[h.Unit, h.StageLoad]]) -> float | None:
-    """Return how many tasks must run all the time to process rows as fast as they arrive, or None if unknown."""
+    """Return how many tasks must run all the time to process rows as fast as they arrive. None if unknown, or if the
+    topics of the query have more partitions than the stage has tasks.
+    """
     found = [
-        rate * stage.total_ms / 1000 / unit.records
+        trigger.input_per_s * stage.total_ms / 1000 / unit.records
         for unit, stage in few
-        if unit.records and (rate := getattr(unit.record, "input_per_s", None))
+        if isinstance(trigger := unit.record, h.Trigger) and trigger.input_per_s and unit.records
+        if stage.tasks == sum(source.get("partition_count") or 0 for source in trigger.sources)
     ]
     return median(found) if found else None
 
