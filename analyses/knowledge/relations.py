@@ -350,6 +350,15 @@ RELATIONS: Final = (
     ),
     Relation(
         name="storage-fails",
+        causes=("storage-failure",),
+        rules=("CP312",),
+        explain=("CP201", "CP202"),
+        only=("slow-async-snapshot",),
+        clause="the asynchronous parts of snapshots repeat their requests to it",
+        source="S3A and Presto repeat throttled requests before they throw an exception",
+    ),
+    Relation(
+        name="storage-fails",
         causes=("storage-failure", "checkpoint-directory-shared"),
         rules=("CP312",),
         explain=("CP101", "CP103", "CP106", "CP107", "CP301", "CP304", *_RESTARTS),
