@@ -112,12 +112,17 @@ def _exits(facts: h.ClusterFacts) -> h.Iterator[h.Finding]:
     """Report the TaskManagers that ended on their own, unless a crisis of their job shows their loss."""
     for job in h.jobs_of(facts):
         exits = _exits_outside_crises(job, facts)
-        roots = [crisis.root for crisis in job.crises if ends_taskmanager(job, crisis.root)]
-        ended = {root.incident.taskmanager for root in roots}
+        ended = _ended_by_tasks(job) if exits else ()
         for follows in (False, True):
             group = [each for each in exits if (each.stop.taskmanager in ended) is follows]
             if group:
                 yield _exit_finding(job, group, follows=follows)
+
+
+def _ended_by_tasks(job: h.Job) -> set[str | None]:
+    """Return the TaskManagers that the failure of a task ended."""
+    roots = [crisis.root for crisis in job.crises if ends_taskmanager(job, crisis.root)]
+    return {root.incident.taskmanager for root in roots}
 
 
 def _exits_outside_crises(job: h.Job, facts: h.ClusterFacts) -> list[Exit]:
