@@ -137,6 +137,7 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
                 "call",
                 "task",
                 "holder",
+                "statement",
             )
         }
         for action in spark_remedies(word, app, name, **fill):
