@@ -14,6 +14,7 @@ tables into `benchmarks/README.md`.
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import shutil
 import subprocess
@@ -338,7 +339,8 @@ def main() -> None:
         for name in options.only or [name for name in SECTIONS if options.full or name != "jobs"]:
             title, section = SECTIONS[name]
             started = time.perf_counter()
-            text = f"## {title}\n\n{section.__doc__}\n\n{what}.\n" + "".join(section(bench))
+            about = inspect.cleandoc(section.__doc__ or "")
+            text = f"## {title}\n\n{about}\n\n{what}.\n" + "".join(section(bench))
             print(text, flush=True)
             print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
             if options.write:
