@@ -21,10 +21,12 @@ The rule reports slow checkpoints if there are at least `checkpoints` of them an
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. The last two are enough if each took at
 least `extreme-ratio` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
 last slow checkpoints (up to twice `checkpoints`) therefore also count if they took at least `burst-share` of the
-time since the first of them began. A checkpoint in progress at the end of the input counts with its age, until
-CP106 reports it as overdue. So does one in progress when the job was canceled. The rule also reports durations that keep rising: each of the last `rising`
-checkpoints took longer than the previous checkpoint, and the last one reached `timeout-share` of the timeout. For
-rising durations, checkpoints right after a start count too.
+time since the first of them began. A checkpoint that was in progress when the job was canceled
+counts with its age. So does one in progress at the end of the input, until CP106 reports it as overdue.
+
+The rule also reports durations that keep rising: each of the last `rising` checkpoints took longer than the previous
+checkpoint, and the last one reached `timeout-share` of the timeout. For rising durations, checkpoints right after a
+start count too.
 
 The input may end soon after the last start, while checkpoints are slow and do not get faster. Then the job is
 not reported as healthy. It may be processing a backlog, or one of its tasks may be slow.
