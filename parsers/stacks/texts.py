@@ -317,7 +317,7 @@ _COPIED_FRAME = re.compile(rb"\s{0,8}[\w.@/$-]{3,400}[.][\w$<>]{1,200}\([^)\n]{1
 
 def _is_copied_page(head: bytes) -> bool:
     if not any(state in head for state in (b"\tRUNNABLE", b"\tBLOCKED", b"\tWAITING", b"\tTIMED_")):
-        return False  # fifty times as fast as the pattern
+        return False  # the pattern takes longer
     return any(_COPIED_FRAME.match(head, row.end()) for row in _COPIED_ROW.finditer(head))
 
 
