@@ -599,6 +599,14 @@ RELATIONS: Final = (
         source="JdbcUtils.savePartition inserts in the task's thread",
     ),
     Relation(
+        name="sink-waits",
+        causes=("kafka-timeout",),
+        rules=("RT305",),
+        explain=("RT101", "RT104", "RT303", "RT306"),
+        clause="batches wait for it",
+        source="KafkaDataConsumer polls in the task's thread",
+    ),
+    Relation(
         name="line-of-code",
         rules=("RT104", "RT308", "RT314", "RT409"),
         explain=("RT315",),

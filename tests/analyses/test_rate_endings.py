@@ -232,6 +232,35 @@ def test_without_an_open_task_the_jobs_show_where_a_batch_waits(
     assert text in finding_of(app).title
 
 
+@pytest.mark.parametrize(
+    ("records", "ran", "text"),
+    [
+        ([("kafka-request-timeout", {"node": "1"})] * 2, 50_000, "Broker 1 of Kafka does not respond"),
+        (
+            [
+                ("kafka-request-timeout", {"node": "2"}),
+                ("kafka-connection-failed", {"node": "1", "address": "kafka-1.example/10.0.0.11:9092"}),
+            ],
+            50_000,
+            "Broker 1, broker 2 of Kafka at kafka-1.example/10.0.0.11:9092 do not accept",
+        ),
+        ([("kafka-connection-failed", {"node": "-1"})] * 3, 50_000, "Bootstrap server of Kafka does not"),
+        ([("kafka-request-timeout", {"node": "1"})], 50_000, None),
+        ([("kafka-request-timeout", {"node": "1"})] * 2, 9_000, None),
+    ],
+)  # fmt: skip
+def test_a_batch_waits_for_brokers_that_do_not_respond(
+    records: list[tuple[str, dict[str, str]]], ran: int, text: str | None
+) -> None:
+    """A single request may meet a restart of the broker, and requests before the batch delayed nothing."""
+    incidents = tuple(w.record(name, at=END - 1_000, **fields) for name, fields in records)
+    early = tuple(w.record("kafka-request-timeout", at=1_000, node="3") for _ in range(3))
+    app = stopping(*HEALTHY[:15], incidents=early + incidents, unfinished=unfinished(ran))
+    found = [f for outcome in w.outcomes(app) for f in outcome.findings if outcome.code == "RT305"]
+    assert [text in f.title for f in found if text] == ([True] if text else [])
+    assert [f.cause for f in found] == (["kafka-timeout"] if text else [])
+
+
 @pytest.mark.parametrize(("per_s", "hangs"), [(50.0, True), (600.0, False)])
 def test_a_batch_with_the_rows_of_a_long_one_before_may_take_longer(
     per_s: float, hangs: bool

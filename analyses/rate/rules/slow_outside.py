@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Kafka polls that time out, and a query that waits for offsets from Kafka. It also reports offsets that were deleted
+Kafka polls that time out, and a query that waits for offsets or records from Kafka. It also reports offsets that were deleted
 before they were read, and slow or failed checkpoints of the driver or of its write-ahead log.
 
 Why it matters
@@ -17,7 +17,9 @@ offsets out of range, and for messages about data that Kafka no longer has. If a
 poll, RT103 reports it. The finding names a partition if `partition-share` of the failures name it.
 
 A query waits for offsets if `Error in attempt ... getting Kafka offsets` reports a timeout and no trigger has
-completed since.
+completed since. A batch of a query waits for Kafka if it has been running for at least `running-time` and `ratio` times
+as long as any earlier batch. At least `requests` requests of Kafka's client have timed out or could not connect since
+it began, the last of them within the last `silence`.
 
 Checkpoints are slow if the median of `Checkpoint for time ... took ... ms` is above `share` of the interval, over
 at least `writes` checkpoints. `Exception thrown while writing record` of the write-ahead log counts unless it is
@@ -39,6 +41,7 @@ from statistics import median
 from typing import Final, Unpack
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.hanging import longest_ms
 from flowdiag.analyses.rate.failures.troubles import (
     GONE,
     POLL,
@@ -66,6 +69,18 @@ class Limits(h.Limits):
         60_000, "ms", "time before the end of the application that counts as its shutdown"
     )
     recovery_time: float = h.limit(600_000, "ms", "minimum time without a failure for a recovery")
+    requests: float = h.limit(
+        2,
+        "requests",
+        "minimum number of requests without a response; one may meet a broker's restart",
+    )
+    running_time: float = h.running_time_limit()
+    ratio: float = h.limit(
+        3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
+    )
+    silence: float = h.limit(
+        60_000, "ms", "maximum time since the last request; the client repeats them after 30 s"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -73,6 +88,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     if assessed.app.kind != "other":
         yield from _kafka(assessed, limits)
         yield from _offsets(assessed, limits)
+        yield from _records(assessed, limits)
         yield from _storage(assessed, limits)
 
 
@@ -129,6 +145,56 @@ def _offsets(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Fi
         title=f"The latest offsets of Kafka have not arrived for {lasted}",
         actions=h.remedies("kafka-timeout", app, "reach"),
     )
+
+
+def _records(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield a finding about a batch that has been waiting since Kafka stopped responding."""
+    app = assessed.app
+    for query, _ in assessed.queries:
+        last = query.unfinished
+        least = max(limits.running_time, limits.ratio * longest_ms(query.triggers))
+        if last is None or last.duration_ms < least:
+            continue
+        requests = _requests_without_response(app, last.since_us)
+        newest_us = max((record.time_us or 0 for record in requests), default=0)
+        silent = last.until_us - newest_us <= limits.silence * 1000
+        if silent and len(requests) >= limits.requests:
+            yield _finding(
+                assessed,
+                requests,
+                limits,
+                fatal=True,
+                cause="kafka-timeout",
+                title=f"{_silent_brokers(requests)}, so batch {last.batch} of {query.label} has been waiting for "
+                f"{h.fmt.duration(last.duration_ms)}",
+                actions=h.remedies("kafka-timeout", app, "reach"),
+            )
+            return
+
+
+def _silent_brokers(requests: h.Sequence[h.Record]) -> str:
+    """Return a clause about the brokers that do not respond or do not accept connections."""
+    refused = [r for r in requests if r.template == "kafka-connection-failed"]
+    # Until a client knows the brokers, it numbers the bootstrap servers from -1 downwards.
+    nodes = sorted({f"broker {r.fields['node']}" for r in requests if r.fields["node"][0] != "-"})
+    hosts = sorted({r.fields["address"] for r in refused if r.fields.get("address")})
+    who = h.fmt.listed(nodes) or "Bootstrap server"
+    where = f" at {h.fmt.listed(hosts)}" if hosts else ""
+    verb = "does" if len(nodes) < 2 else "do"
+    what = "not accept connections" if refused else "not respond to requests"
+    return f"{who[:1].upper()}{who[1:]} of Kafka{where} {verb} {what}"
+
+
+def _requests_without_response(app: h.ApplicationFacts, since_us: int) -> list[h.Record]:
+    """Return the requests to Kafka that timed out or met no broker, in order."""
+    records = (record for template in _NO_RESPONSE for record in app.incidents_of(template))
+    return sorted(
+        (record for record in records if (record.time_us or 0) > since_us),
+        key=lambda record: record.time_us or 0,
+    )
+
+
+_NO_RESPONSE: Final = ("kafka-request-timeout", "kafka-connection-failed")
 
 
 def _waiting_for_offsets(app: h.ApplicationFacts) -> list[h.Record]:
