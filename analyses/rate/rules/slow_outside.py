@@ -74,13 +74,13 @@ class Limits(h.Limits):
         "requests",
         "minimum number of requests without a response; one may meet a broker's restart",
     )
-    running_time: float = h.running_time_limit()
     ratio: float = h.limit(
         3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
     )
     silence: float = h.limit(
         60_000, "ms", "maximum time since the last request; the client repeats them after 30 s"
     )
+    running_time: float = h.running_time_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
