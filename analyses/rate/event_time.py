@@ -111,15 +111,21 @@ def idle_sources(triggers: Sequence[Trigger]) -> list[str]:
 def emitted_rows(query: QueryFacts, trigger: Trigger) -> int | None:
     """Return how many rows a trigger passed to the sink, or None if unknown.
 
-    In append mode, an aggregation emits the rows that it removes from its state.
+    Sinks for files do not count rows, but their tasks do. In append mode, an aggregation emits the rows that it removes
+    from its state.
     """
     if trigger.written is not None:
         return trigger.written
+    if (trigger.sink or "").startswith(_COUNTED_BY_TASKS) and trigger.stage is not None:
+        return trigger.stage.written
     aggregates = [one for one in trigger.state if one.get("operator") == "stateStoreSave"]
     removed = [one.get("removed") for one in aggregates]
     if query.plan.mode != "append" or not removed or None in removed:
         return None
     return sum(count or 0 for count in removed)
+
+
+_COUNTED_BY_TASKS: Final = ("FileSink[", "DeltaSink[")
 
 
 def delay_ms(query: QueryFacts) -> float | None:

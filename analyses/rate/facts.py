@@ -26,7 +26,8 @@ class StageLoad:
     `run_ms` is the total run time of its tasks, `cpu_ms` the CPU time of the JVM in it, and `python_ms` the time in
     Python workers. `python` shows whether its tasks send data to Python workers. `state_rows` are the rows in the state
     of all its partitions, and `largest_state` those of the partition with most of them. `largest` is the stage of the batch
-    with the most task time, if it is another stage.
+    with the most task time, if it is another stage. `written` are the records that all tasks of the batch wrote to files or
+    tables, None if unknown.
     """
 
     stage: int
@@ -49,6 +50,7 @@ class StageLoad:
     state_rows: int = 0
     largest_state: int = 0
     state_partition: int | None = None
+    written: int | None = None
     largest: StageLoad | None = None
 
     @property

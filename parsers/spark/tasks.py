@@ -27,6 +27,10 @@ class _Input(msgspec.Struct, gc=False):
     bytes: int = msgspec.field(name="Bytes Read", default=0)
 
 
+class _Output(msgspec.Struct, gc=False):
+    records: int = msgspec.field(name="Records Written", default=0)
+
+
 class _ShuffleRead(msgspec.Struct, gc=False):
     waited: int = msgspec.field(name="Fetch Wait Time", default=0)
     records: int = msgspec.field(name="Total Records Read", default=0)
@@ -39,6 +43,7 @@ class _Metrics(msgspec.Struct, gc=False):
     gc: int = msgspec.field(name="JVM GC Time", default=0)
     spilled: int = msgspec.field(name="Disk Bytes Spilled", default=0)
     input: _Input | None = msgspec.field(name="Input Metrics", default=None)
+    output: _Output | None = msgspec.field(name="Output Metrics", default=None)
     shuffle: _ShuffleRead | None = msgspec.field(name="Shuffle Read Metrics", default=None)
 
 
@@ -144,13 +149,13 @@ class TaskSum:
 
     __slots__ = (
         "bytes", "failed", "fetch", "first", "gc", "host", "index", "largest_state", "last", "longest", "offset",
-        "reason", "records", "slowest_records", "spilled", "state_index", "state_rows", "tasks", "total",
+        "reason", "records", "slowest_records", "spilled", "state_index", "state_rows", "tasks", "total", "written",
     )  # fmt: skip
 
     def __init__(self, offset: int, host: str) -> None:
         self.offset, self.host = offset, host
         self.tasks = self.failed = self.total = self.records = self.bytes = 0
-        self.gc = self.spilled = self.fetch = 0
+        self.gc = self.spilled = self.fetch = self.written = 0
         self.longest, self.index, self.slowest_records = -1, -1, 0
         self.first, self.last = 2**62, 0
         self.reason: str | None = None
@@ -183,6 +188,8 @@ class TaskSum:
                 records += shuffle.records
                 self.bytes += shuffle.remote + shuffle.local
                 self.fetch += shuffle.waited
+            if metrics.output is not None:
+                self.written += metrics.output.records
             self.gc += metrics.gc
             self.spilled += metrics.spilled
         self.tasks += 1
@@ -206,6 +213,7 @@ class TaskSum:
             "gc_ms": self.gc,
             "spilled": self.spilled,
             "fetch_ms": self.fetch,
+            "written": self.written,
             "reason": self.reason,
         }
         if self.state_index >= 0:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.model.finding import Finding
-from flowdiag.analyses.rate.facts import ApplicationFacts, Plan
+from flowdiag.analyses.rate.facts import ApplicationFacts, Plan, StageLoad
 
 from . import rate_workbench as w
 
@@ -183,6 +183,26 @@ def test_a_sink_without_counts_is_judged_by_the_removed_windows() -> None:
 
     assert [f.cause for f in findings(app(0))] == ["no-output"]
     assert findings(app(2)) == [] and w.verdict(app(2)) == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("sink", "written", "verdict"),
+    [
+        ("FileSink[s3a://bucket/orders]", 0, "inconclusive"),
+        ("DeltaSink[s3a://bucket/orders]", 0, "inconclusive"),
+        ("FileSink[s3a://bucket/orders]", 3, "healthy"),
+        ("FileSink[s3a://bucket/orders]", None, "healthy"),
+        ("ForeachBatchSink", 0, "healthy"),
+    ],
+)
+def test_tasks_count_the_rows_in_files(sink: str, written: int | None, verdict: str) -> None:
+    """Tasks count no rows of other sinks, such as those that `foreachBatch` sends to a service."""
+    load = StageLoad(
+        stage=4, name="start", tasks=2, total_ms=80, longest_ms=50, index=0, executor="1", host=None,
+        slowest_records=30, records=60, written=written,
+    )  # fmt: skip
+    triggers = [w.trigger(n, 500, sink=sink, stage=load) for n in range(20)]
+    assert w.verdict(w.application(queries=(w.query(triggers),))) == verdict
 
 
 def test_idle_queries_and_written_rows_are_healthy() -> None:

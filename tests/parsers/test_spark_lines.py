@@ -121,6 +121,7 @@ def by_json(lines: Iterable[bytes]) -> Counter[tuple[int, int, str, str]]:
                 "gc_ms": number(metrics, "JVM GC Time"),
                 "spilled": number(metrics, "Disk Bytes Spilled"),
                 "fetch_ms": number(shuffle, "Fetch Wait Time"),
+                "written": number(metrics.get("Output Metrics"), "Records Written"),
             }
         for name, value in found.items():
             key = (event["Stage ID"], event["Stage Attempt ID"], info["Executor ID"], name)
@@ -130,7 +131,7 @@ def by_json(lines: Iterable[bytes]) -> Counter[tuple[int, int, str, str]]:
 
 def by_us(splits: Iterable[Split]) -> Counter[tuple[int, int, str, str]]:
     sums: Counter[tuple[int, int, str, str]] = Counter()
-    names = ("tasks", "failed", "total_ms", "records", "gc_ms", "spilled", "fetch_ms")
+    names = ("tasks", "failed", "total_ms", "records", "gc_ms", "spilled", "fetch_ms", "written")
     for split in splits:
         for batch in parse_split(split):
             for row in batch.select(["event", "checkpoint", "attempt", "fields"]).to_pylist():

@@ -44,7 +44,14 @@ from flowdiag.analyses.rate.assemble.sums import (
     partitions_of,
 )
 from flowdiag.analyses.rate.attempts import with_repeated_failures
-from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, OpenTask, RateFacts, Work
+from flowdiag.analyses.rate.facts import (
+    ApplicationFacts,
+    Batch,
+    OpenTask,
+    RateFacts,
+    StageLoad,
+    Work,
+)
 from flowdiag.analyses.rate.measure import UNKNOWN
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.rows import Event
@@ -93,6 +100,19 @@ def assemble(
     return RateFacts(applications=with_repeated_failures(tuple(applications)))
 
 
+def _stages_by_trigger(
+    rows: Iterable[Row], version: str
+) -> dict[tuple[str, str | None], StageLoad]:
+    """Return the worst stage of each trigger. Tasks of Spark 3 and later count the records that they write."""
+    return {
+        (row["run_id"], row.get("batch_id")): stage_of(
+            row["worst"], row.get("largest"), row.get("written") if version >= "3" else None
+        )
+        for row in rows
+        if row.get("run_id")
+    }
+
+
 def _application(
     key: str,
     kinds: Mapping[str, list[Row]],
@@ -109,21 +129,20 @@ def _application(
         is_repeated = row.get("template") == KNOWN_RECORD
         singles[Event.SPARK_INCIDENT if is_repeated else row["event"]].append(row)
     stages = kinds.get("stage", ())
+    about = singles[Event.SPARK_APPLICATION]
+    version = _first_text(
+        field_of(row, "version") for row in (*about, *singles[Event.SPARK_LOG_STARTED])
+    )
     by_batch = {
         row["batch"]: stage_of(row["worst"], row.get("largest"))
         for row in stages
         if row.get("batch") is not None
     }
-    by_trigger = {
-        (row["run_id"], row.get("batch_id")): stage_of(row["worst"], row.get("largest"))
-        for row in stages
-        if row.get("run_id")
-    }
+    by_trigger = _stages_by_trigger(stages, version or "")
     work = {
         (row.get("batch"), row.get("run_id"), row.get("batch_id")): _work_of(row)
         for row in kinds.get("work", ())
     }
-    about = singles[Event.SPARK_APPLICATION]
     settings = _settings(singles[Event.SPARK_SETTINGS], user)
     raw = batch_rows(kinds.get("batch", ()), singles[Event.SPARK_PID])
     interval, interval_from = interval_of(about, raw)
@@ -136,9 +155,7 @@ def _application(
         key=JobKey("", key),
         application=None if key.startswith(UNKNOWN) or not key else key,
         name=_first_text(row.get("job_name") for row in about) or settings.get("spark.app.name"),
-        version=_first_text(
-            field_of(row, "version") for row in (*about, *singles[Event.SPARK_LOG_STARTED])
-        ),
+        version=version,
         interval_ms=interval,
         interval_from=interval_from,
         settings=settings,

@@ -91,12 +91,13 @@ def open_task_of(row: Row) -> OpenTask:
     )
 
 
-def stage_of(row: Row, largest: Row | None = None) -> StageLoad:
+def stage_of(row: Row, largest: Row | None = None, written: int | None = None) -> StageLoad:
     """Convert a row to the stage of a batch or trigger that has the longest task.
 
     Args:
         row: the row of that stage.
         largest: the row of the stage with the most task time.
+        written: the records that all stages wrote.
     """
     slowest, state = row.get("slowest") or {}, row.get("state") or {}
     return StageLoad(
@@ -120,5 +121,6 @@ def stage_of(row: Row, largest: Row | None = None) -> StageLoad:
         state_rows=row.get("state_rows") or 0,
         largest_state=state.get("rows") or 0,
         state_partition=state.get("task"),
+        written=written,
         largest=stage_of(largest) if largest and largest["stage"] != row["stage"] else None,
     )

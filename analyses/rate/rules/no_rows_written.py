@@ -14,7 +14,8 @@ Triggers succeed, and no other metric shows that the result is empty. The state 
 How it decides
 --------------
 At least `triggers` triggers of the query read rows, and no trigger wrote one: `sink.numOutputRows` is zero. If the
-sink does not report this count, the rule uses the rows that an aggregation in append mode removes from its state.
+sink does not report this count, the rule uses the rows that an aggregation in append mode removes from its state. For
+files and Delta tables, it uses the records that the tasks wrote, from an event log of Spark 3 or later.
 Queries whose watermark is ahead of the clock (RT411) or does not advance (RT405) are left out.
 
 In append mode, a window is written once the watermark has passed its end. The plan in an event log shows the

@@ -74,12 +74,13 @@ WITH selected AS (
     sum(state_rows) AS state_rows, max_by(struct(largest_state AS rows, state_index AS task),
       struct(largest_state, state_index)) AS state,
     sum(records) AS records, sum(gc) AS gc, sum(spilled) AS spilled, sum(fetch) AS fetch,
+    sum(written) AS written,
     count(DISTINCT executor) AS executors
   FROM {tasks} WHERE tasks > 0 GROUP BY app, stage
 ), worst AS (
   SELECT s.app, j.of.batch AS batch, j.of.run_id AS run_id, j.of.batch_id AS batch_id,
     max_by(struct(s.*, n.name, n.run, n.cpu, n.python_ms, n.python), struct(s.longest, s.stage)) AS worst,
-    max_by(struct(s.*, n.name), struct(s.total, s.stage)) AS largest
+    max_by(struct(s.*, n.name), struct(s.total, s.stage)) AS largest, sum(s.written) AS written
   FROM stage_tasks AS s JOIN stage_of_job AS j ON s.app = j.app AND s.stage = j.stage
   LEFT JOIN names AS n ON n.app = s.app AND n.stage = s.stage
   GROUP BY ALL

@@ -7,7 +7,8 @@ SELECT DISTINCT app, checkpoint AS stage, attempt, host, bytes, fields['executor
   CAST(fields['slowest_records'] AS BIGINT) AS slowest_records,
   CAST(fields['records'] AS BIGINT) AS records,
   CAST(fields['gc_ms'] AS BIGINT) AS gc, CAST(fields['spilled'] AS BIGINT) AS spilled,
-  CAST(fields['fetch_ms'] AS BIGINT) AS fetch, CAST(fields['state_rows'] AS BIGINT) AS state_rows,
+  CAST(fields['fetch_ms'] AS BIGINT) AS fetch, CAST(fields['written'] AS BIGINT) AS written,
+  CAST(fields['state_rows'] AS BIGINT) AS state_rows,
   CAST(fields['largest_state'] AS BIGINT) AS largest_state, CAST(fields['state_index'] AS BIGINT) AS state_index,
   time_us
 FROM {events} WHERE {spark_tasks}
