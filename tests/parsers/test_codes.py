@@ -71,6 +71,12 @@ def test_each_code_is_found_by_its_own_name() -> None:
             ["HTTP 503", "S3 SlowDown"],
         ),
         ("Server returned HTTP response code: 500 for URL: http://r:8081/subjects", ["HTTP 500"]),
+        ("urllib.error.HTTPError: HTTP Error 503: Service Unavailable", ["HTTP 503"]),
+        (
+            "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: http://api/x",
+            ["HTTP 429"],
+        ),
+        ("aiohttp.client_exceptions.ClientResponseError: 502, message='Bad Gateway'", ["HTTP 502"]),
         ("OSError: [Errno 28] No space left on device", ["ENOSPC"]),
         ('Cannot run program "python3": error=2, No such file or directory', ["ENOENT"]),
         (
@@ -91,6 +97,7 @@ def test_codes(text: str, expected: list[str]) -> None:
         "took 239 ms",
         "Finished job 137 with status FINISHED",
         "Received 404 records, 503 bytes",
+        "500 Server errors, 404 Client errors",
         "Triggering checkpoint 500 (type=CHECKPOINT) @ 1700000000000",
         "INVALID_REQUEST from the payment provider",
         "[INFO] [main] state RUNNING_JOB",
