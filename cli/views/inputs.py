@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from os.path import basename
 from typing import Final
 
@@ -144,16 +145,18 @@ class _Table:
 
 def _rows(report: Report, read: Sequence[Input], paths: words.Paths) -> Iterator[InputRow]:
     """Yield the inputs that were read: JobManagers first, documents last, and one row per series."""
-    engine = "Spark" if report.tool.command == "rate" else "Flink"
+    of_spark = {one.spark_version for one in report.data.applications or ()}
+    if report.tool.command == "rate":
+        of_spark |= {item.version for item in read}
     series: dict[tuple[str, str], list[Input]] = {}
     for item in sorted(read, key=lambda item: item.role != "jobmanager"):
         if item.kind in DOCUMENTS or item.kind == "prometheus":
             # Snapshots of one source differ in their times and IDs.
             series.setdefault((item.kind, _NUMBERS.sub("", item.source)), []).append(item)
         else:
-            yield printable(item.role), paths.show(item.source), _input_facts(item, engine)
+            yield printable(item.role), paths.show(item.source), _input_facts(item, of_spark)
     for (kind, _), items in series.items():
-        facts = _input_facts(items[0], engine)
+        facts = _input_facts(items[0], of_spark)
         if len(items) > 1:
             size = fmt.size(sum(item.bytes for item in items))
             records = fmt.plural(sum(item.recognised for item in items), "record")
@@ -162,7 +165,8 @@ def _rows(report: Report, read: Sequence[Input], paths: words.Paths) -> Iterator
         yield printable(what), paths.show(items[0].source), facts
 
 
-def _input_facts(item: Input, engine: str) -> str:
+def _input_facts(item: Input, of_spark: AbstractSet[str | None]) -> str:
+    engine = "Spark" if item.version in of_spark else "Flink"
     zone = item.zone or "" if item.kind not in DOCUMENTS else ""  # documents use UTC
     if zone and item.zone_from:
         given = item.zone_from.startswith("--")  # an option

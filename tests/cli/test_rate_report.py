@@ -61,6 +61,15 @@ def text(report: Report, **page: object) -> str:
     return RENDERERS[Format.TABLE](report, Page(**values))  # type: ignore[arg-type]
 
 
+def test_inputs_name_the_engine_that_wrote_them() -> None:
+    report = report_of(w.application([w.batch(n) for n in range(30)]))
+    joint = msgspec.structs.replace(
+        report, tool=msgspec.structs.replace(report.tool, command="diagnose")
+    )
+    for shown in (report, joint):
+        assert "Spark 3.5.1 · 1000 B" in text(shown, verbose=1)
+
+
 FLOOR = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
 
 
