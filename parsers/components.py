@@ -124,6 +124,12 @@ def component_of(
     return ranked[0] if ranked else None
 
 
+def part_of(chain: Sequence[str], lines: Iterable[str]) -> str | None:
+    """Return the name of the client library, connector or other part that threw an exception, if known."""
+    source = component_of(chain, lines)
+    return source.name if source is not None and source.role == "part" else None
+
+
 def process_of(
     chain: Sequence[str], lines: Iterable[str] = (), logger: str | None = None, above: str = ""
 ) -> Component | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from flowdiag.parsers.components import part_of
 from flowdiag.parsers.flink.metric_table import parts_of, recognize_metric
 from flowdiag.parsers.flink.rest_shapes import Ids, Kind
 from flowdiag.parsers.json_values import (
@@ -250,9 +251,8 @@ def _failure(
             "scope": "task" if known else "job",
             "concurrent": concurrent,
             "data_port": place["port"],
-            "labels": ", ".join(
-                f"{key}={value}" for key, value in object_at(item, "failureLabels").items()
-            ),
+            "labels": ", ".join(f"{k}={v}" for k, v in object_at(item, "failureLabels").items()),
+            "component": part_of(trace.chain, whole.splitlines()),
         },
         task=known.task if known else None,
         subtask_index=known.subtask_index if known else None,

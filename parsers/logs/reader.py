@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Recognized
-from flowdiag.parsers.components import component_of, process_of
+from flowdiag.parsers.components import part_of, process_of
 from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
@@ -691,12 +691,12 @@ def _origin_fields(
     if row["event"] not in (*_OF_SPARK, *_OF_STATES):
         return {}
     chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
-    source = component_of(chain, lines)
+    source = part_of(chain, lines)
     record = () if row["event"] == Event.SPARK_QUERY else (row.get("logger"), above)
     process = process_of(chain, lines, *record) if row["event"] in _OF_SPARK else None
     found = {} if process is None else {"process": process.name}
-    if source is not None and source.role == "part":
-        found["component"] = source.name
+    if source is not None:
+        found["component"] = source
     return found
 
 

@@ -234,6 +234,28 @@ def test_latest_and_restored_checkpoints() -> None:
     assert (restored["checkpoint"], restored["utc_us"]) == (2, 1_600_000_000_123_000)
 
 
+def test_an_exception_shows_the_component_that_threw_it() -> None:
+    """Check that REST names the same component as the stack trace in a log."""
+    waited = (
+        "java.lang.Exception: Could not complete the stream element: Record @ 1 : 7\n"
+        "\tat org.apache.flink.streaming.api.operators.async.AsyncWaitOperator$ResultHandler"
+        ".completeExceptionally(AsyncWaitOperator.java:632)\n"
+        "Caused by: java.util.concurrent.TimeoutException: Async function call has timed out.\n"
+        "\tat org.apache.flink.streaming.api.functions.async.AsyncFunction.timeout(AsyncFunction.java:97)\n"
+    )
+    own = "java.lang.RuntimeException: no price\n\tat com.acme.Enrich.map(Enrich.java:7)\n"
+    entries = [
+        {
+            "stacktrace": text,
+            "taskName": "fetch-price (1/2) - execution #0",
+            "timestamp": 1_600_000_000_000,
+        }
+        for text in (waited, own)
+    ]
+    rows = rows_of({"exceptionHistory": {"entries": entries}}, f"jobs/{JOB}/exceptions.json")
+    assert [row["fields"].get("component") for row in rows] == ["async-io", None]
+
+
 def test_details_with_vertices_and_a_failure() -> None:
     message = (
         "Checkpoint was declined.\nCaused by: java.io.IOException: disk full\n\tat x.y(Z.java:1)"
