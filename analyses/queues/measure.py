@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.engine.frames import PLACE, cached_frame, place_struct
@@ -235,6 +235,21 @@ def names(events: DataFrame, series: DataFrame) -> Part:
     collection requests only the newer of two names), and `version` (from REST).
     """
     return SQL.part("names", events=events, series=series)
+
+
+def with_job_ids(metrics: DataFrame, runs: Sequence[tuple[tuple[str, ...], str, int]]) -> DataFrame:
+    """Fill in the missing job IDs of metrics by job name and time.
+
+    Args:
+        metrics: resolved rows.
+        runs: names, ID and start of the runs of each name, in order.
+    """
+    from pyspark.sql.functions import coalesce, col, lit, when
+
+    for names, job_id, start_us in reversed(runs):
+        ran = col("job_name").isin(*names) & (col("time_us") >= start_us)
+        metrics = metrics.withColumn("job_id", coalesce("job_id", when(ran, lit(job_id))))
+    return metrics
 
 
 def queue_rows(

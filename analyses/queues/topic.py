@@ -21,6 +21,7 @@ from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.neighbours.facts import Neighbours, read_neighbours
 from flowdiag.analyses.queues.assemble import assemble_queues
+from flowdiag.analyses.queues.assemble.owners import successive_runs
 from flowdiag.analyses.queues.facts import (
     Flow,
     JobQueues,
@@ -132,11 +133,15 @@ class Queues(FlinkTopic):
 
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
         """Return the metrics of each window."""
-        from flowdiag.analyses.queues.measure import queue_rows
+        from flowdiag.analyses.queues.measure import queue_rows, with_job_ids
 
         progress("measuring queues")
         width_us, bucket_us = window_us(common), bucket_us_of(common)
-        return queue_rows(settled.events, settled.metrics(), width_us, bucket_us)
+        runs = successive_runs(common.jobs)
+        metrics = settled.metrics()
+        if runs:
+            metrics = with_job_ids(metrics, runs)
+        return queue_rows(settled.events, metrics, width_us, bucket_us)
 
     def facts(
         self,

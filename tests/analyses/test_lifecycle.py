@@ -18,7 +18,7 @@ from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.job import ClusterFacts, Status
 from flowdiag.analyses.flink.settled import rows_of
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.queues.assemble.owners import Owners
+from flowdiag.analyses.queues.assemble.owners import Owners, successive_runs
 
 from .conftest import Events, surveyed
 from .workbench import Bench
@@ -288,6 +288,19 @@ def test_jobs_of_one_name_keep_their_loads_apart(events: Events) -> None:
 
 
 ABC = {"a": 20.0, "b": 950.0}
+
+
+def test_successive_runs_of_one_name_have_times() -> None:
+    one, other = (
+        replace(Bench().job(), key=JobKey("", letter * 32), first_us=first, last_us=last)
+        for letter, first, last in (("a", 0, 50), ("b", 60, 99))
+    )
+    names = (one.name, one.name)
+    assert successive_runs([other, one]) == [
+        (names, one.key.job_id, 0),
+        (names, other.key.job_id, 60),
+    ]
+    assert successive_runs([one]) == successive_runs([one, replace(other, first_us=40)]) == []
 
 
 def test_a_report_without_an_id_names_none_of_two_running_jobs_of_one_name() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from flowdiag.analyses.queues.measure import METRICS, queue_rows
+from flowdiag.analyses.queues.measure import METRICS, queue_rows, with_job_ids
 from flowdiag.parsers.flink.metric_table import known_metrics
 from flowdiag.parsers.rows import EVENTS
 
@@ -60,6 +60,29 @@ def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str
     )
     found = queue_rows(frame, frame, MINUTE)
     return sorted(found, key=lambda row: (row["what"], row["window"] or 0))
+
+
+def test_jobs_of_one_name_share_no_window(spark: SparkSession) -> None:
+    """A job is canceled and submitted again within a minute. Reports show only its name, here with a quote."""
+    from flowdiag.parsers.on_spark.frame import events_frame
+
+    rows = [
+        sample("busyTimeMsPerSecond", 10.0, 0.0, job_name="Bob's job"),
+        sample("busyTimeMsPerSecond", 10.6, 900.0, job_name="Bob_s_job"),
+        sample("busyTimeMsPerSecond", 10.7, 100.0, job_name="other"),
+    ]
+    frame = events_frame(spark, pa.Table.from_pylist(rows, schema=EVENTS)).selectExpr(
+        "*", "CAST(NULL AS STRING) AS cluster", "utc_us AS time_us"
+    )
+    names = ("Bob's job", "Bob_s_job")
+    runs = [(names, "first", 9 * MINUTE), (names, "second", round(10.5 * MINUTE))]
+    found = queue_rows(frame, with_job_ids(frame, runs), MINUTE)
+    windows = [row for row in found if row["what"] == "window"]
+    assert {(row["job_id"], row["busy"]["total"]) for row in windows} == {
+        ("first", 0.0),
+        ("second", 900.0),
+        (None, 100.0),
+    }
 
 
 def test_every_requested_metric_is_known() -> None:

@@ -68,6 +68,23 @@ def run_at_once(one: JobFacts, other: JobFacts) -> bool:
     return begun < min(job.last_us or 1 << 62 for job in (one, other))
 
 
+def successive_runs(jobs: Sequence[JobFacts]) -> list[tuple[tuple[str, ...], str, int]]:
+    """Return the names, ID and start of each job that ran before or after another job of the same name.
+
+    Metric reports do not show job IDs, but they show times. Jobs that ran at the same time are left out.
+    """
+    by_name: dict[str, list[JobFacts]] = defaultdict(list)
+    for job in jobs:
+        if job.name and job.key.job_id and job.first_us is not None:
+            by_name[job.name].append(job)
+    return [
+        ((name, mangle(name)), job.key.job_id, job.first_us or 0)
+        for name, found in by_name.items()
+        if len(found) > 1 and not any(run_at_once(*pair) for pair in combinations(found, 2))
+        for job in sorted(found, key=lambda job: job.first_us or 0)
+    ]
+
+
 def mangle(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
