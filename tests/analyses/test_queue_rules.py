@@ -281,6 +281,15 @@ def test_a_lag_of_seconds_is_not_a_past_problem() -> None:
     assert "IO101" not in findings(bench.job())
 
 
+def test_a_lag_is_a_lower_bound_while_the_source_waits() -> None:
+    """A client does not fetch while its source waits, so it does not learn about newer records."""
+    bench = with_backlog(29, 0.0)
+    assert "at least" not in findings(bench.job())["IO101"].title
+    slow_sink(bench, range(30))
+    finding = findings(bench.job())["IO101"]
+    assert finding.title.count("at least") == 2 and "too low" in (finding.explain or "")
+
+
 def test_a_shrinking_lag_is_not_growth() -> None:
     assert "IO101" in findings(with_backlog(29, 0.0).job())
     assert "IO101" not in findings(with_backlog(15, 2000.0).job())

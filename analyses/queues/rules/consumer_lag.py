@@ -33,6 +33,8 @@ A lag that grew in the same way and was read before the end of the input is reco
 
 Flink commits offsets only when checkpoints complete. The lag of the consumer group therefore grows
 until the next checkpoint, and grows forever if no checkpoint completes. `pendingRecords` does not have this problem.
+During back pressure, it is only a lower bound: a source that waits does not fetch, so its client does not learn about
+newer records.
 
 What to do
 ----------
@@ -60,6 +62,10 @@ class Limits(h.SourceLimits):
 
 
 _BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."
+_TOO_LOW = (
+    "While a source waits for other tasks, its client does not fetch, and pendingRecords stays too low. "
+    "kafka-consumer-groups --describe shows the whole lag."
+)
 _PAST = (
     "Records arrived faster than the job read them, and results were late. Compare the arrival rate of that time with the "
     "normal rate. If it was not higher, check which task was slow."
@@ -134,8 +140,9 @@ def _fields(
     job: h.JobQueues, trend: h.Trend, limits: Limits, *, downstream: bool
 ) -> h.FindingFields:
     exact = trend.of in job.topology.sources
+    too_low = exact and h.has_back_pressured_sources(job)
     return {
-        "title": _title(trend),
+        "title": _title(trend, "at least " if too_low else ""),
         "severity": h.Severity.WARNING,
         "rank": h.Rank.CONSEQUENCE if downstream else h.Rank.SYMPTOM,
         "confidence": h.Confidence.HIGH if exact else h.Confidence.MEDIUM,
@@ -143,7 +150,7 @@ def _fields(
         "last_us": trend.last_us,
         "measurements": h.lag_measurements(trend, limits.delay),
         "evidence": trend.evidence,
-        "explain": _BEHIND,
+        "explain": f"{_BEHIND} {_TOO_LOW}" if too_low else _BEHIND,
     }
 
 
@@ -234,11 +241,11 @@ def _source(job: h.JobQueues, trend: h.Trend) -> str:
     return next(iter(sources)) if trend.of not in sources and len(sources) == 1 else trend.of
 
 
-def _title(trend: h.Trend) -> str:
+def _title(trend: h.Trend, bound: str) -> str:
     behind = "" if trend.behind_s is None else f", {h.fmt.duration(trend.behind_s * 1000)} behind"
     return (
-        f"The lag of {h.fmt.shorten(trend.of)} grows by {h.fmt.rate(trend.per_s)}"
-        f" to {h.fmt.number(round(trend.last))} records{behind}"
+        f"The lag of {h.fmt.shorten(trend.of)} grows by {bound}{h.fmt.rate(trend.per_s)}"
+        f" to {bound}{h.fmt.number(round(trend.last))} records{behind}"
     )
 
 
