@@ -297,7 +297,7 @@ RELATIONS: Final = (
     Relation(
         name="heap-fills",
         causes=("state-fills-heap",),
-        explain=("SK104", "MM304", "CP105", "CP303", "BP102", "BP104", "CP201"),
+        explain=("SK104", "MM304", "CP105", "CP302", "CP303", "BP102", "BP104", "CP201"),
         clause="the heap fills up",
         source="HeapKeyedStateBackend keeps each entry as objects",
     ),

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from flowdiag.analyses.flink.job import Checkpoint, Setting, Status, SubtaskCheckpoint
+from flowdiag.analyses.flink.job import Checkpoint, Incident, Setting, Status, SubtaskCheckpoint
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import Finding, Severity
+from flowdiag.analyses.model.finding import Confidence, Finding, Severity
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.neighbours.facts import Neighbours, StoreRecord
 from flowdiag.analyses.queues.assemble.event_times import join_samples
@@ -289,6 +289,29 @@ def test_state_that_grows_on_the_heap_has_a_date() -> None:
 )
 def test_other_state_is_not_a_risk(job: JobQueues) -> None:
     assert findings(heap_state, job) == []
+
+
+@pytest.mark.parametrize(
+    ("used", "after_s", "found"), [(0.95, 30, True), (0.6, 30, False), (0.95, -30, False)]
+)
+def test_a_taskmanager_that_is_lost_with_a_full_heap_confirms_the_growth(
+    used: float, after_s: int, found: bool
+) -> None:
+    """With a full heap, a TaskManager misses its heartbeats before it throws an OutOfMemoryError."""
+    job = heap_job([n * 10e6 for n in range(1, 9)], used=used * GIB)
+    [reports] = job.taskmanagers.values()
+    loss = Incident(
+        job=job.job.key,
+        kind="taskmanager-lost",
+        taskmanager="taskmanager-1",
+        time_us=(reports[-1].last_us or 0) + after_s * SECOND,
+    )
+    lost = replace(job, job=replace(job.job, incidents=(loss,)))
+    results = findings(heap_state, lost)
+    assert bool(results) is found
+    for each in results:
+        assert "was 95% full. Then this TaskManager was lost" in each.title
+        assert (each.severity, each.confidence) == (Severity.CRITICAL, Confidence.HIGH)
 
 
 def keys(*counts: float, family: str = "sums", **settings: str) -> list[Finding]:
