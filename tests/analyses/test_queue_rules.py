@@ -928,6 +928,34 @@ def test_a_job_in_which_no_record_moves_is_not_healthy() -> None:
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
+def test_a_filter_in_the_chain_of_a_source_that_drops_all_records_is_named() -> None:
+    """The source task emits nothing and counts no input, but its operators count records."""
+    bench = Queues(minutes=2)
+    for task, _ in bench.tasks:
+        bench.set_metrics(task, records_in=0.0, records_out=0.0)
+    flows = tuple(
+        Flow(
+            task="Source: orders",
+            operator=operator,
+            name=name,
+            points=tuple(
+                FlowPoint(bench.at(n / 6), bench.at((n + 1) / 6), increase, Ref(0, n))
+                for n in range(12)
+            ),
+        )
+        for operator, name, increase in (
+            ("Source: orders", "numRecordsIn", 4000.0),
+            ("Source: orders", "numRecordsOut", 4000.0),
+            ("only-euro", "numRecordsIn", 4000.0),
+            ("only-euro", "numRecordsOut", 0.0),
+            (None, "numRecordsOut", 0.0),
+        )
+    )
+    job = replace(bench.job(), flows=flows)
+    assert judged(job).verdict is Verdict.INCONCLUSIVE
+    assert reasons(job)[0].reason.startswith("only-euro received 44 000 records in 2 min")
+
+
 def test_advice_fits_the_exhausted_resource() -> None:
     def advice(cpu: float) -> str:
         machines = {f"taskmanager-{n}": {"cpu": cpu} for n in (1, 2, 3)}
