@@ -143,19 +143,26 @@ def origin_note(fields: Mapping[str, str], place: str | None = None, shown: str 
 def target_note(fields: Mapping[str, str], shown: str = "") -> str:
     """Return a sentence about the topic, table, path or other target that the outer exceptions name, if any.
 
+    >>> target_note({"exception": "a.b.XException: Failed to send data to Kafka topic orders-3"})
+    'An outer exception names topic orders-3.'
+    """
+    target = named_target(fields, shown)
+    return f"An outer exception names {target}." if target else ""
+
+
+def named_target(fields: Mapping[str, str], shown: str = "") -> str:
+    """Return the topic, table, path or other target that the outer exceptions name, or an empty string.
+
     Args:
         fields: texts of the failure, with its exceptions.
         shown: a text whose names are not repeated.
-
-    >>> target_note({"exception": "a.b.XException: Failed to send data to Kafka topic orders-3"})
-    'An outer exception names topic orders-3.'
     """
     outer = f"{fields.get('exception', '')}\n{fields.get('middle', '')}"
     for found in _TARGET.finditer(outer):
         name = (found["url"] or found["name"]).rstrip(".:,;")
         if name not in shown and f"/{name}" not in shown:
             kind = f"{found['kind']} " if found["kind"] else ""
-            return f"An outer exception names {kind.lower()}{name}."
+            return f"{kind.lower()}{name}"
     return ""
 
 

@@ -187,6 +187,19 @@ def test_a_stop_that_only_its_effect_shows_is_never_healthy() -> None:
     assert w.verdict(stopping(events=(ended(SHUT_DOWN, END),))) == "healthy"
 
 
+def test_a_missing_topic_that_only_an_outer_exception_names() -> None:
+    over = w.record(
+        kind="spark_query", at=END, what="terminated", id="q", run_id="r",
+        cause="org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this topic-partition.",
+        exception="org.apache.kafka.common.errors.TimeoutException: Topic priced-orders not present in metadata after 60000 ms.",
+    )  # fmt: skip
+    app = w.application(queries=(w.query(HEALTHY, events=(over,)),))
+    [finding] = [f for outcome in w.outcomes(app) for f in outcome.findings]
+    assert finding.cause == "unknown-topic"
+    assert finding.title.endswith("does not host this topic-partition (topic priced-orders)")
+    assert "outer exception" not in finding.explain
+
+
 # -- batches without an end --------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.knowledge.message_advice import origin_note
+from flowdiag.analyses.knowledge.message_advice import named_target, origin_note
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
@@ -39,7 +39,7 @@ def failed_query(
     severity, state = h.Severity.CRITICAL, h.State.ONGOING
     if recovered:
         severity, state = h.Severity.WARNING, h.State.RECOVERED
-    error = h.fmt.shorten(error_line(ended[-1].cause), 400)
+    error = _error_of(ended[-1], cause)
     times = f" {len(ended)} times" if len(ended) > 1 else ""
     outcome = h.explanation(cause) or _UNKNOWN_OUTCOME
     if recovered or not pasted:
@@ -76,6 +76,13 @@ def failed_query(
         evidence=h.evidence_of(ended),
         actions=exceptions.failure_actions(assessed, ended[-1], error, "tolerate"),
     )
+
+
+def _error_of(record: h.Record, cause: str) -> str:
+    """Return the decisive line of an exception, with the topic if only an outer exception names it."""
+    error = h.fmt.shorten(error_line(record.cause), 400)
+    topic = named_target(record.fields, error) if cause == "unknown-topic" else ""
+    return f"{error.rstrip('.')} ({topic})" if topic else error
 
 
 def shared_checkpoint(
