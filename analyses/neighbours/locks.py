@@ -14,7 +14,7 @@ from flowdiag.analyses.neighbours.facts import (
     Neighbours,
     snapshots,
 )
-from flowdiag.parsers.neighbours.sessions import POSTGRES
+from flowdiag.parsers.neighbours.sessions import POSTGRES, Session
 
 SNAPSHOTS: Final = 2
 """Minimum number of snapshots with a wait; see `snapshots_limit`."""
@@ -39,12 +39,13 @@ class LockedSessions:
         waiting: the largest number of the job's sessions that wait at the same time.
         sessions: number of the job's sessions in that snapshot.
         holder: the process that holds the lock; None if unknown.
-        holder_state: `idle in transaction`, `active`, …
+        holder_state: `idle in transaction`, `active`, …, and whether the holder is a session of the waiting program.
         event: the kind of lock: `relation`, `transactionid`, …
         snapshots: number of snapshots with the wait, and of all snapshots.
         duration_ms: time from the first to the last record; None without times.
         ongoing: whether the last snapshot, or the end of the log, still shows the wait.
         system: the database.
+        owner: the job, or the program whose sessions these are.
         refused: number of writes that the database aborted after a lock timeout; if set, other counts are unknown.
     """
 
@@ -58,6 +59,7 @@ class LockedSessions:
     last_us: int | None
     ongoing: bool
     system: str
+    owner: str = "the job"
     refused: int = 0
     evidence: tuple[Evidence, ...]
 
@@ -74,7 +76,7 @@ class LockedSessions:
                 "waiting-sessions",
                 self.waiting or None,
                 "sessions",
-                over=f"of {self.sessions} of the job",
+                over=f"of {self.sessions} of {self.owner}",
             ),
             measurement(
                 "snapshots",
@@ -97,10 +99,11 @@ class LockedSessions:
             return count, f"{count}{lasted}"
         holder = "another session" if self.holder is None else f"process {self.holder}"
         state = f" ({self.holder_state})" if self.holder_state else ""
-        count = f"{self.waiting} of {fmt.plural(self.sessions, 'session')} of the job"
+        count = f"{self.waiting} of {fmt.plural(self.sessions, 'session')} of {self.owner}"
+        verb = "waits" if self.waiting == 1 else "wait"
         return (
-            f"{count} wait for a lock of {holder}{state}",
-            f"{count} wait{lasted} for a lock that {holder} holds{state}",
+            f"{count} {verb} for a lock of {holder}{state}",
+            f"{count} {verb}{lasted} for a lock that {holder} holds{state}",
         )
 
 
@@ -125,15 +128,16 @@ def _blocked_in_snapshots(neighbours: Neighbours) -> LockedSessions | None:
     times = [s.row.time_us for found, _ in hit for s in found if s.row.time_us is not None]
     return LockedSessions(
         waiting=len(waiting),
-        sessions=len(job_sessions(everything)),
+        sessions=len(_writing_sessions(everything)),
         holder=holder,
-        holder_state=known[0].row.state if known else None,
+        holder_state=_state_of(known[0].row, waiting[0].row) if known else None,
         event=waiting[0].row.event,
         snapshots=(len(hit), len(rounds)),
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         ongoing=hit[-1][1] is rounds[-1][1],
         system=waiting[0].row.system,
+        owner=_owner_of(waiting[0].row),
         evidence=(
             *cite((s.ref, s.row.time_us) for s in (*waiting, *known)),
             *cite((wait.ref, wait.row.time_us) for wait in neighbours.waits),
@@ -142,8 +146,41 @@ def _blocked_in_snapshots(neighbours: Neighbours) -> LockedSessions | None:
 
 
 def _waiting_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
-    """Return the job's sessions that wait for a lock."""
-    return [s for s in job_sessions(sessions) if s.row.waits_for_lock]
+    return [s for s in _writing_sessions(sessions) if s.row.waits_for_lock]
+
+
+def _writing_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+    """Return the job's sessions or, without the Java driver, those of all programs.
+
+    Python drivers and the option `ApplicationName` give sessions other names.
+    """
+    return job_sessions(sessions) or [
+        s
+        for s in sessions
+        if s.row.client and not (s.row.application or "").lower().startswith(_TOOLS)
+    ]
+
+
+_TOOLS: Final = (
+    "psql",
+    "pg_",
+    "pgadmin",
+    "dbeaver",
+    "datagrip",
+    "walreceiver",
+    "postgres_exporter",
+)
+
+
+def _owner_of(session: Session) -> str:
+    return "the job" if session.uses_jdbc or session.application is None else session.application
+
+
+def _state_of(holder: Session, waiting: Session) -> str | None:
+    """Return the state of the session that holds a lock, and whether it belongs to the program that waits for it."""
+    program = (holder.application, holder.client)
+    same = all(program) and program == (waiting.application, waiting.client)
+    return ", ".join(filter(None, (holder.state, "of the same program" if same else None))) or None
 
 
 def job_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
@@ -183,7 +220,7 @@ def _waits_in_log(neighbours: Neighbours, end_us: int | None) -> LockedSessions 
     long = [wait for wait in last_of.values() if _is_long(wait, end_us)]
     if not long:
         return None
-    times = [wait.row.time_us for wait in long if wait.row.time_us is not None]
+    first_us, last_us = _span_us(long)
     holders = [holder for wait in waits for holder in wait.row.holders if holder not in last_of]
     ongoing = any(not wait.row.ended for wait in long)
     return LockedSessions(
@@ -193,11 +230,21 @@ def _waits_in_log(neighbours: Neighbours, end_us: int | None) -> LockedSessions 
         holder_state=None,
         event=long[0].row.what.split(" ")[0],
         snapshots=(0, 0),
-        first_us=min(times, default=None),
-        last_us=end_us if ongoing else max(times, default=None),
+        first_us=first_us,
+        last_us=end_us if ongoing else last_us,
         ongoing=ongoing,
         system=POSTGRES,
         evidence=cite((wait.ref, wait.row.time_us) for wait in long),
+    )
+
+
+def _span_us(waits: list[DatabaseWait]) -> tuple[int | None, int | None]:
+    """Return when the first wait began, and when the last record about a wait was written."""
+    begins = (wait.row.begin_us for wait in waits)
+    times = (wait.row.time_us for wait in waits)
+    return (
+        min((time for time in begins if time is not None), default=None),
+        max((time for time in times if time is not None), default=None),
     )
 
 

@@ -81,6 +81,11 @@ class LockWait:
     time_us: int | None
     offset: int
 
+    @property
+    def begin_us(self) -> int | None:
+        """When the process began to wait."""
+        return None if self.time_us is None else self.time_us - round(self.waited_ms * 1000)
+
 
 _HEADER: Final = re.compile(r"^[^\n|]{0,200}\bpid\b[^\n]*$", re.MULTILINE)
 _INNODB_HEADER: Final = re.compile(

@@ -24,6 +24,7 @@ from flowdiag.analyses.neighbours.facts import (
     Lag,
     Neighbours,
 )
+from flowdiag.analyses.neighbours.locks import find_blocked
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import Flow, FlowPoint, JobQueues
 from flowdiag.analyses.queues.flow import flow_of
@@ -303,6 +304,33 @@ def test_a_lock_is_reported_if_a_single_slow_query_may_wait_for_it(
     if found:
         assert results[0].subject.service == "PostgreSQL at db.example:5432"
         assert "process 99 (idle in transaction)" in results[0].title
+
+
+def named(each: DatabaseSession, application: str) -> DatabaseSession:
+    return each._replace(row=replace(each.row, application=application, client="10.0.0.7"))
+
+
+@pytest.mark.parametrize(
+    ("waits", "holds", "clause"),
+    [
+        ("warehouse", "warehouse", "(idle in transaction, of the same program)"),
+        ("warehouse", "reports", "(idle in transaction)"),
+        ("pgAdmin 4 - DB:shop", "warehouse", None),
+    ],
+)
+def test_sessions_of_other_drivers_may_wait_for_their_own_program(
+    waits: str, holds: str, clause: str | None
+) -> None:
+    sessions = tuple(named(each, waits if each.row.pid == 1 else holds) for each in LOCKED)
+    blocked = find_blocked(Neighbours(sessions=sessions), None)
+    if clause is None:
+        assert blocked is None
+        return
+    assert blocked is not None
+    assert (
+        blocked.clauses[0]
+        == f"1 of 2 sessions of warehouse waits for a lock of process 99 {clause}"
+    )
 
 
 def test_a_lock_that_one_output_shows_is_not_reported() -> None:

@@ -187,6 +187,7 @@ def test_the_log_of_the_server_shows_waits_for_locks() -> None:
     begin, end = read_lock_waits(LOG)
     assert (begin.pid, begin.holders, begin.ended, begin.time_us) == (456, (455,), False, WHEN)
     assert (end.ended, end.waited_ms) == (True, 41000.5)
+    assert end.begin_us is not None and WHEN - end.begin_us == 1_000_500
 
 
 BROKER = """[2026-11-25 21:29:00,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.server.KafkaRaftServer)
