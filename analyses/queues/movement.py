@@ -10,7 +10,7 @@ from itertools import chain
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.stall import JobStall, Step, largest_known, stall_in
 from flowdiag.analyses.model.derived import once
-from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges, time_span
+from flowdiag.analyses.queues.facts import Flow, JobQueues, Sample, merge_gauges, time_span
 
 
 @once
@@ -33,10 +33,15 @@ def job_stall(job: JobQueues) -> JobStall | None:
     stalled_since = {
         task: max(since for since in times if since is not None)
         for task in job.topology.tasks
-        if (times := [flow.constant_since_us for flow in job.flows if flow.task == task])
+        if (times := [flow.constant_since_us for flow in job.flows if _counts_records(flow, task)])
         and any(since is not None for since in times)
     }
     return stall_in({key: each for key, each in steps.items() if each}, job.topology, stalled_since)
+
+
+def _counts_records(flow: Flow, task: str) -> bool:
+    """Return whether a counter of a task counts its records. A committer counts results of checkpoints."""
+    return flow.task == task and not (flow.operator or "").endswith("Committer")
 
 
 def time_without_records_us(job: JobQueues, task: str) -> int:
