@@ -225,6 +225,14 @@ RELATIONS: Final = (
         source="NetworkClient connects to the nodes in the metadata of the cluster",
     ),
     Relation(
+        name="broker-unreachable",
+        rules=("IO202",),
+        causes=("kafka-timeout",),
+        explain=("IO101", "IO106"),
+        clause="clients wait for the broker until they time out",
+        source="NetworkClient closes a connection after request.timeout.ms without a response",
+    ),
+    Relation(
         name="storage-slow",
         rules=("CP306",),
         causes=("slow-checkpoint-storage",),

@@ -105,11 +105,15 @@ from flowdiag.analyses.queues.neighbours.lags import (
     uneven_sources,
 )
 from flowdiag.analyses.queues.neighbours.outages import (
+    BOOTSTRAP,
     broker_stopped,
+    is_unanswered,
     is_wrongly_advertised,
+    node_name,
     outage_s,
     server_name,
     spells_of_records,
+    unanswered_since,
 )
 from flowdiag.analyses.queues.neighbours.resets import lossy_resets
 from flowdiag.analyses.queues.proof import (

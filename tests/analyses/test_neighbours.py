@@ -376,6 +376,31 @@ def test_an_outage_of_a_broker_has_its_state(seconds: tuple[int, ...], state: St
     assert all(f.subject.service == "Kafka at kafka-1.example:9092" for f in findings)
 
 
+@pytest.mark.parametrize("moved", [0.0, 100.0], ids=["nothing moves", "records move"])
+def test_a_broker_that_hangs_is_reported_if_no_record_moves(moved: float) -> None:
+    """A client whose source waits for other tasks also closes connections, but then records move."""
+    bench = Queues(minutes=2)
+    for task, _ in bench.tasks:
+        bench.set_metrics(task, records_in=moved, records_out=moved)
+    records = tuple(
+        Incident(
+            kind="unreachable",
+            time_us=bench.at(1) + n * SECOND,
+            text={"template": "kafka-request-unanswered", "node": node, "client": client},
+            ref=Ref(0, n),
+        )
+        for n, (node, client) in enumerate([("1", "Producer"), ("2147483646", "Consumer")])
+    )
+    known = bench.job()
+    known = replace(known, job=replace(known.job, incidents=records))
+    found = results_of(broker_unreachable.RULE, known)
+    assert bool(found) is (moved == 0.0)
+    for finding in found:
+        assert finding.subject.service == "Kafka node 1"
+        assert (finding.severity, finding.cause) == (Severity.CRITICAL, "kafka-timeout")
+        assert "2 connections of consumer and producer" in (finding.why or "")
+
+
 @pytest.mark.parametrize(("last", "severity"), [(5, Severity.INFO), (10, Severity.WARNING)])
 def test_a_brief_outage_of_a_broker_is_information(last: int, severity: Severity) -> None:
     (found,) = results_of(broker_unreachable.RULE, job(incidents=unreachable(0, last)))

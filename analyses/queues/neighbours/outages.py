@@ -10,6 +10,8 @@ from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues
 
+_COORDINATOR: Final = 2_147_483_647
+BOOTSTRAP: Final = "bootstrap server"
 SLACK_US = 30_000_000
 """Maximum time between a broker's stop and the loss of its clients' connections."""
 
@@ -40,10 +42,38 @@ def server_name(address: str) -> str:
     return f"{host}:{rest.rpartition(':')[2]}" if host and rest else address.lstrip("/")
 
 
+def is_unanswered(record: Incident) -> bool:
+    """Return whether a record shows a request without a response, instead of a failed connection."""
+    return record.text.get("template") == "kafka-request-unanswered"
+
+
+def unanswered_since(job: JobQueues, since_us: int) -> list[Incident]:
+    """Return the records of requests that got no response, from a time on."""
+    return [
+        i
+        for i in job.job.incidents
+        if i.kind == "unreachable" and is_unanswered(i) and (i.time_us or 0) >= since_us
+    ]
+
+
+def node_name(node: str) -> str:
+    """Return the ID of a broker. The client uses the ID of its group's coordinator with an offset.
+
+    >>> node_name("2147483646"), node_name("2"), node_name("-1")
+    ('node 1', 'node 2', 'bootstrap server')
+    """
+    number = int(node)
+    if number < 0:
+        return BOOTSTRAP
+    return f"node {_COORDINATOR - number if number > _COORDINATOR // 2 else number}"
+
+
 def unreachable_at_end(job: JobQueues, pause_s: float) -> str | None:
     """Return the server that clients cannot reach at the end of the input, or None."""
     end_us = job.job.last_us
     for incident in reversed(job.job.incidents):
+        if is_unanswered(incident):
+            continue
         if incident.kind == "unreachable" and incident.time_us is not None and end_us is not None:
             near = end_us - incident.time_us <= pause_s * 1e6
             return server_name(incident.text.get("address", "")) if near else None

@@ -20,6 +20,10 @@ Clients learn the addresses of brokers from the bootstrap servers. The broker's 
 such an address does not resolve. It is also wrong if the address is the client's own host although the bootstrap
 servers are elsewhere.
 
+A broker that hangs accepts connections and does not respond. Its clients close the connection after `request.timeout.ms`
+(30 s by default). A client whose source waits for other tasks may log this as well. The rule therefore requires such a
+record while no record moves in any task, until the end of the metrics.
+
 What to do
 ----------
 Check whether the broker is running. Then check whether the job's hosts can reach its advertised address.
@@ -47,16 +51,54 @@ class Limits(h.Limits):
     )
 
 
+_BEFORE_US = 60_000_000  # the last window of metrics with records may be this long
+
+
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per broker and outage."""
     records: dict[str, list[Incident]] = defaultdict(list)
     for incident in job.job.incidents:
-        if incident.kind == "unreachable" and incident.time_us is not None:
+        if incident.kind != "unreachable" or h.is_unanswered(incident):
+            continue
+        if incident.time_us is not None:
             records[incident.text.get("address", "")].append(incident)
     for address, each in sorted(records.items()):
         for outage in h.spells_of_records(each, limits.pause):
             if h.outage_s(outage) >= limits.short_outage:
                 yield _finding(job, address, outage, limits)
+    yield from _silent_brokers(job)
+
+
+def _silent_brokers(job: h.JobQueues) -> h.Iterator[h.Finding]:
+    """Report brokers that accept connections but do not respond, so that no record moves in the job."""
+    stall = h.job_stall(job)
+    found = [] if stall is None else h.unanswered_since(job, stall.since_us)
+    if stall is None or not found:
+        return
+    before = h.unanswered_since(job, stall.since_us - _BEFORE_US)
+    names = sorted({h.node_name(i.text["node"]) for i in before if i.text.get("node")})
+    known = [name for name in names if name != h.BOOTSTRAP] or names
+    nodes = h.fmt.listed(known, " and ")
+    clients = sorted({each for i in found for each in i.text.get("client", "").lower().split()})
+    count = sum(int(incident.text.get("records", "1")) for incident in found)
+    lasted = h.fmt.duration(stall.duration_ms)
+    yield h.job_finding(
+        job,
+        subject=h.service_subject(job, f"Kafka {nodes}"),
+        title=f"Kafka {nodes} does not respond: requests time out, and no record has moved for {lasted}",
+        why=f"{h.fmt.plural(count, 'connection')} of {h.fmt.listed(clients, ' and ') or 'clients'} "
+        f"closed after a request without a response, and no record has moved for {lasted}",
+        severity=h.Severity.CRITICAL,
+        cause="kafka-timeout",
+        confidence=h.Confidence.HIGH if count > 1 else h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=stall.since_us,
+        last_us=stall.until_us,
+        count=len(found),
+        measurements=(h.measurement("without-records", round(stall.duration_ms), "ms"),),
+        evidence=h.cite((incident.ref, incident.time_us) for incident in found),
+        actions=h.remedies("kafka-timeout", job.job),
+    )
 
 
 def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Limits) -> h.Finding:
@@ -97,5 +139,10 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
 
 
 RULE = h.Rule(
-    "IO202", judge, Limits, causes=("kafka-timeout", "wrong-advertised-listeners"), needs="records"
+    "IO202",
+    judge,
+    Limits,
+    causes=("kafka-timeout", "wrong-advertised-listeners"),
+    needs="records",
+    severity=h.Severity.CRITICAL,
 )
