@@ -171,6 +171,7 @@ _DRIVER_FRAME: Final = re.compile(
     r"|MicroBatchExecution|ContinuousExecution|StreamExecution|DAGScheduler|TaskResultGetter)\b"
     r"|stream execution thread for "
 )
+_SERIALIZING: Final = "Task serialization failed"
 _COLLECT: Final = re.compile(
     r"\bexecute(?:Collect|Take|ToIterator)|\b(?:Dataset|RDD)\S{0,20}\.(?:collect|toLocalIterator|head|take)\w{0,20}\("
     r"|\bcollect(?:AsArrow)?ToPython\b|\bBroadcastExchangeExec\b"
@@ -185,24 +186,32 @@ def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
     {'where': 'driver', 'by': 'collect'}
     >>> full_heap(["java.lang.OutOfMemoryError: x", "at org.apache.spark.executor.Executor$TaskRunner.run(E.scala:1)"])
     {}
+    >>> full_heap(["E: Task serialization failed: java.lang.OutOfMemoryError: x", "at a.B", "Caused by: c.OutOfMemoryError: x"])
+    {'where': 'driver'}
     """
-    trace: list[str] = []
+    traces: list[list[str]] = []
     inside = False
     for line in lines:
+        if _SERIALIZING in line[:_LINE]:  # before the driver sends the tasks
+            return {"where": "driver"} if _OUT_OF_MEMORY in line else {}
         begins = line.strip().startswith("Caused by: ")
         if _OUT_OF_MEMORY in line:
-            trace, inside = [], True
+            traces.append([])
+            inside = True
         elif begins or line.startswith("Driver stacktrace"):
             inside = False
         if inside:
-            trace.append(line[:_LINE])
-    text = "\n".join(trace)
-    if _EXECUTOR_FRAME.search(text) is not None:
-        return {}
-    collected = _COLLECT.search(text) is not None
-    if not collected and _DRIVER_FRAME.search(text) is None:
-        return {}
-    return {"where": "driver", **({"by": "collect"} if collected else {})}
+            traces[-1].append(line[:_LINE])
+    # The deepest trace may contain only frames of Java.
+    for trace in reversed(traces):
+        text = "\n".join(trace)
+        if _EXECUTOR_FRAME.search(text) is not None:
+            return {}
+        if _COLLECT.search(text) is not None:
+            return {"where": "driver", "by": "collect"}
+        if _DRIVER_FRAME.search(text) is not None:
+            return {"where": "driver"}
+    return {}
 
 
 _CAUSED: Final = "Caused by: "

@@ -17,7 +17,7 @@ from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
 from flowdiag.parsers.lines.traces import own_frame
 from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row, Tally
-from flowdiag.parsers.spark.causes import python_frame, shorten
+from flowdiag.parsers.spark.causes import full_heap, python_frame, shorten
 from flowdiag.parsers.spark.lineage import RddInfo, lineage_of
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
@@ -353,9 +353,12 @@ def _cause(value: object) -> str | None:
 
 
 def _frame(value: object) -> dict[str, str]:
-    """Return the deepest frames of an exception, in the user's Python code and in other code, as fields."""
+    """Return the deepest frames of an exception, in the user's Python code and in other code, as fields.
+
+    Frames of an OutOfMemoryError also show whose heap is full.
+    """
     lines = value.splitlines() if isinstance(value, str) else []
-    found = {"python_frame": python_frame(lines), "own_frame": own_frame(lines)}
+    found = {"python_frame": python_frame(lines), "own_frame": own_frame(lines), **full_heap(lines)}
     return {name: frame for name, frame in found.items() if frame is not None}
 
 

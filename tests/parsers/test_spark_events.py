@@ -203,6 +203,40 @@ def test_a_batch_is_known_from_the_properties_of_its_jobs(tmp_path: Path) -> Non
     assert found["fields"]["stages"] == "[8,9]"
 
 
+@pytest.mark.parametrize(
+    ("exception", "where"),
+    [
+        (
+            "a.SparkException: Job aborted due to stage failure: Task serialization failed: java.lang.OutOfMemoryError: "
+            "Java heap space\njava.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)"
+            "\n\tat org.apache.spark.sql.Dataset.collect(Dataset.scala:1)\nCaused by: java.lang.OutOfMemoryError: Java heap "
+            "space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)",
+            "driver",
+        ),
+        (
+            "a.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: "
+            "Lost task 0.3 in stage 1.0 (TID 9) (worker-1 executor 2): java.lang.OutOfMemoryError: Java heap space\n"
+            "\tat java.base/java.util.Arrays.copyOf(A.java:1)\n\nDriver stacktrace:\n\tat "
+            "org.apache.spark.scheduler.DAGScheduler.abortStage(D.scala:1)\nCaused by: java.lang.OutOfMemoryError: Java heap "
+            "space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)",
+            None,
+        ),
+    ],
+)
+def test_the_exception_of_a_query_shows_whose_heap_is_full(
+    exception: str, where: str | None, tmp_path: Path
+) -> None:
+    kind = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent"
+    event = {"Event": kind, "id": "7", "runId": "8", "exception": exception}
+    start = {"Event": "SparkListenerLogStart", "Spark Version": "3.5.7"}
+    [row] = [
+        row
+        for row in rows_of(write(tmp_path / "log", [start, event]))
+        if row["event"] == "spark_query"
+    ]
+    assert dict(row["fields"]).get("where") == where
+
+
 def test_a_job_that_lists_files_has_no_stage_of_its_batch(tmp_path: Path) -> None:
     lists, works = job(0, [0], batch=1000), job(1, [1], batch=1000)
     lists["Properties"]["spark.job.description"] = "Listing leaf files and directories for 40 paths"
