@@ -12,6 +12,7 @@ from flowdiag.analyses.flink import helpers as h
 
 _ANSWERS: Final = 10  # number of the last spells of failed checkpoints that are examined
 _SLOWEST: Final = 10  # number of completed checkpoints that are examined if none expired
+MOST: Final = 0.5  # minimum share of the longest part, so that fixing it is worthwhile
 HALVES: Final = {
     "barrier": "waiting for barriers",
     "sync": "in the synchronous part",
@@ -66,6 +67,23 @@ def times_by_half(job: h.Job, delayed: Sequence[h.Checkpoint]) -> Times | None:
         return None
     worst = max(late, key=lambda row: row.end_to_end_ms or 0)
     return Times(sums=sums, worst=worst, checkpoints=len(last))
+
+
+def measured_half(job: h.Job) -> str | None:
+    """Return the part in which the slowest completed checkpoints spend most of their time, if it is known."""
+    times = times_by_half(job, slowest_checkpoints(job))
+    known = times is not None and times.share(times.longest) >= MOST
+    return times.longest if times is not None and known else None
+
+
+def remedies_for_half(job: h.Job, half: str | None) -> tuple[h.Action, ...]:
+    """Return the remedies for a slow part of checkpoints, without a culprit."""
+    if half == "sync":
+        return h.remedies("slow-sync-snapshot", job, "thread")
+    if half == "async":
+        storage = h.remedies("slow-async-snapshot", job, "storage")
+        return (*storage, *h.shared_remedies(job, "incremental"))
+    return h.shared_remedies(job, "find-barriers", "overtake-if-it-works")
 
 
 def _last_subtasks(job: h.Job, numbers: Collection[int]) -> list[h.SubtaskCheckpoint]:

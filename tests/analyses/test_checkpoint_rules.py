@@ -177,6 +177,26 @@ def test_slow_but_completing() -> None:
     assert results(checkpoint_expired.RULE, job.facts()) == []
 
 
+@pytest.mark.parametrize(
+    ("part", "advice"),
+    [
+        ({}, "Find out whether the wait for barriers"),
+        ({"async_ms": 12_900}, "Check the storage's own metrics"),
+        ({"sync_ms": 12_900}, "Check what blocks the task's thread"),
+    ],
+    ids=["unknown", "asynchronous", "synchronous"],
+)
+def test_the_advice_for_slow_checkpoints_fits_the_slow_part(
+    part: dict[str, Any], advice: str
+) -> None:
+    job = Bench(interval_s=5.0)
+    job.completes(5)
+    for checkpoint in job.completes(10, lasted_s=13):
+        if part:
+            job.acknowledgements(checkpoint, end_to_end_ms=13_000, **part)
+    assert finding(slow_checkpoint.RULE, job.facts()).actions[0].text.startswith(advice)
+
+
 def repeatedly_slow() -> Bench:
     """Return a job in which every third checkpoint takes three intervals, and the queued triggers are fast."""
     job = Bench(interval_s=5.0)

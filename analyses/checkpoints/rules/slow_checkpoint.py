@@ -58,6 +58,7 @@ from flowdiag.analyses.checkpoints.detect.durations import (
     upper_median,
     with_duration,
 )
+from flowdiag.analyses.checkpoints.halves import measured_half, remedies_for_half
 from flowdiag.analyses.checkpoints.pending import pending
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
@@ -195,12 +196,26 @@ def _finding(
             sorted(slow, key=lambda c: (-checkpoint_duration_ms(c), c.run, c.id))
         ),
         ranked=True,
-        actions=(
-            *h.shared_remedies(job, "slow-half"),
-            *h.shared_remedies(job, "pause", proposed=interval / 2 if interval else None),
-            *h.shared_remedies(job, "incremental"),
+        actions=tuple(
+            dict.fromkeys(
+                (
+                    *_first_steps(job),
+                    *h.shared_remedies(job, "pause", proposed=interval / 2 if interval else None),
+                    *h.shared_remedies(job, "incremental"),
+                )
+            )
         ),
     )
+
+
+def _first_steps(job: h.Job) -> tuple[h.Action, ...]:
+    """Return the remedies for the slow part of the checkpoints, or how to find that part."""
+    half = measured_half(job)
+    if half is None:
+        return h.shared_remedies(job, "slow-half")
+    if half == "async":
+        return h.remedies("slow-checkpoint-storage", job, "look-at-storage")
+    return remedies_for_half(job, half)
 
 
 RULE: Final = h.Rule("CP104", judge, Limits, needs="ended-checkpoints")

@@ -46,7 +46,7 @@ from flowdiag.analyses.flink.tasks.topology import topology_of
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5, "share", "minimum share of the longest part, so that fixing it is worthwhile"
+        halves.MOST, "share", "minimum share of the longest part, so that fixing it is worthwhile"
     )
 
 
@@ -130,15 +130,12 @@ def _inferred_fields(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields
 
 
 def _actions(job: h.Job, half: str | None) -> tuple[h.Action, ...]:
-    if names_culprit(job):
-        return h.shared_remedies(job, "named-culprit")
-    # Only remedies that make sense without a culprit.
-    if half == "sync":
-        return h.remedies("slow-sync-snapshot", job, "thread")
-    if half == "async":
-        storage = h.remedies("slow-async-snapshot", job, "storage")
-        return (*storage, *h.shared_remedies(job, "incremental"))
-    return h.shared_remedies(job, "find-barriers", "overtake-if-it-works")
+    # Without a culprit, only the remedies of the slow part make sense.
+    return (
+        h.shared_remedies(job, "named-culprit")
+        if names_culprit(job)
+        else halves.remedies_for_half(job, half)
+    )
 
 
 RULE: Final = h.Rule("CP203", judge, Limits, needs="ended-checkpoints")
