@@ -187,6 +187,27 @@ def test_a_stop_that_only_its_effect_shows_is_never_healthy() -> None:
     assert w.verdict(stopping(events=(ended(SHUT_DOWN, END),))) == "healthy"
 
 
+@pytest.mark.parametrize(
+    ("took", "at", "found"),
+    [(42_000, 40_000, True), (42_000, 5_000, False), (2_500, 12_000, False)],
+)
+def test_a_trigger_that_waited_for_a_silent_broker_has_recovered(
+    took: int, at: int, found: bool
+) -> None:
+    slow = w.trigger(5, took)
+    after = [
+        w.trigger(n, 900, time_us=slow.time_us + (took + n * 2_000) * 1000) for n in range(6, 16)
+    ]
+    requests = tuple(w.record("kafka-request-timeout", at=at, node="1") for _ in range(2))
+    query = w.query([*HEALTHY[:5], slow, *after])
+    outcomes = w.outcomes(w.application(queries=(query,), incidents=requests))
+    of_kafka = [f for outcome in outcomes for f in outcome.findings if f.cause == "kafka-timeout"]
+    assert [f.state for f in of_kafka] == (["recovered"] if found else [])
+    if found:
+        assert "Broker 1 of Kafka did not respond" in of_kafka[0].title
+        assert "a trigger of query orders took 42 s" in of_kafka[0].title
+
+
 def test_a_missing_topic_that_only_an_outer_exception_names() -> None:
     over = w.record(
         kind="spark_query", at=END, what="terminated", id="q", run_id="r",

@@ -19,7 +19,8 @@ poll, RT103 reports it. The finding names a partition if `partition-share` of th
 A query waits for offsets if `Error in attempt ... getting Kafka offsets` reports a timeout and no trigger has
 completed since. A batch of a query waits for Kafka if it has been running for at least `running-time` and `ratio` times
 as long as any earlier batch. At least `requests` requests of Kafka's client have timed out or could not connect since
-it began, the last of them within the last `silence`.
+it began, the last of them within the last `silence`. If the batch has ended since, the finding is recovered. The batch
+must then have taken `ratio` times as long as the median batch.
 
 Checkpoints are slow if the median of `Checkpoint for time ... took ... ms` is above `share` of the interval, over
 at least `writes` checkpoints. `Exception thrown while writing record` of the write-ahead log counts unless it is
@@ -148,28 +149,81 @@ def _offsets(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Fi
 
 
 def _records(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
-    """Yield a finding about a batch that has been waiting since Kafka stopped responding."""
-    app = assessed.app
+    """Yield a finding about the first query with batches that waited while Kafka did not respond."""
     for query, _ in assessed.queries:
-        last = query.unfinished
-        least = max(limits.running_time, limits.ratio * longest_ms(query.triggers))
-        if last is None or last.duration_ms < least:
-            continue
-        requests = _requests_without_response(app, last.since_us)
-        newest_us = max((record.time_us or 0 for record in requests), default=0)
-        silent = last.until_us - newest_us <= limits.silence * 1000
-        if silent and len(requests) >= limits.requests:
-            yield _finding(
-                assessed,
-                requests,
-                limits,
-                fatal=True,
-                cause="kafka-timeout",
-                title=f"{_silent_brokers(requests)}, so batch {last.batch} of {query.label} has been waiting for "
-                f"{h.fmt.duration(last.duration_ms)}",
-                actions=h.remedies("kafka-timeout", app, "reach"),
-            )
+        delayed = [t for t in query.triggers if _was_delayed(assessed.app, query, t, limits)]
+        finding = _waiting_batch(assessed, query, limits)
+        if finding is None and delayed:
+            finding = _recovered(assessed, query, delayed, limits)
+        if finding is not None:
+            yield finding
             return
+
+
+def _waiting_batch(
+    assessed: h.AssessedApplication, query: h.QueryFacts, limits: Limits
+) -> h.Finding | None:
+    """Return the finding about a batch that has been waiting since Kafka stopped responding."""
+    last = query.unfinished
+    least = max(limits.running_time, limits.ratio * longest_ms(query.triggers))
+    if last is None or last.duration_ms < least:
+        return None
+    requests = _requests_without_response(assessed.app, last.since_us)
+    newest_us = max((record.time_us or 0 for record in requests), default=0)
+    if len(requests) < limits.requests or last.until_us - newest_us > limits.silence * 1000:
+        return None
+    return _finding(
+        assessed,
+        requests,
+        limits,
+        fatal=True,
+        cause="kafka-timeout",
+        title=f"{_silent_brokers(requests)}, so batch {last.batch} of {query.label} has been waiting for "
+        f"{h.fmt.duration(last.duration_ms)}",
+        actions=h.remedies("kafka-timeout", assessed.app, "reach"),
+    )
+
+
+def _was_delayed(
+    app: h.ApplicationFacts, query: h.QueryFacts, trigger: h.Trigger, limits: Limits
+) -> bool:
+    """Return whether a trigger that has ended took long because Kafka did not respond."""
+    took = trigger.duration_ms or 0
+    others = [t.duration_ms for t in query.triggers if t.duration_ms is not None and t != trigger]
+    least = max(limits.running_time, limits.ratio * median(others) if others else 0)
+    return took >= least and len(_requests_of(app, trigger)) >= limits.requests
+
+
+def _requests_of(app: h.ApplicationFacts, trigger: h.Trigger) -> list[h.Record]:
+    """Return the requests to Kafka without a response while a trigger ran."""
+    end_us = trigger.time_us + (trigger.duration_ms or 0) * 1000
+    requests = _requests_without_response(app, trigger.time_us)
+    return [record for record in requests if (record.time_us or 0) <= end_us]
+
+
+def _recovered(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    delayed: h.Sequence[h.Trigger],
+    limits: Limits,
+) -> h.Finding:
+    """Return the finding about triggers that waited for Kafka and have ended."""
+    requests = [record for t in delayed for record in _requests_of(assessed.app, t)]
+    longest = h.fmt.duration(max(t.duration_ms or 0 for t in delayed))
+    number = len(delayed)
+    which = f"{number} triggers" if number > 1 else "a trigger"
+    brokers = _silent_brokers(requests).replace("does not", "did not").replace("do not", "did not")
+    return _finding(
+        assessed,
+        requests,
+        limits,
+        state=h.State.RECOVERED,
+        severity=h.Severity.WARNING,
+        cause="kafka-timeout",
+        title=f"{brokers} for a while: {which} of {query.label} took {'up to ' * (number > 1)}{longest}",
+        first_us=delayed[0].time_us,
+        actions=h.remedies("kafka-timeout", assessed.app, "reach"),
+    )
 
 
 def _silent_brokers(requests: h.Sequence[h.Record]) -> str:
