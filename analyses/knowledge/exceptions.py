@@ -69,6 +69,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "upload-missing": ("storage-failure", ("upload",)),
     "storage-failure": ("storage-failure", ("fix-error",)),
     "service-unreachable": ("service-unreachable", ()),
+    "pool-exhausted": ("connection-pool-exhausted", ("return-sooner", "find-leak")),
     "connections-used-up": ("no-connection-left", ()),
     "serializer-changed": ("state-incompatible", ()),
     "state-has-no-operator": ("state-without-operator", ()),
