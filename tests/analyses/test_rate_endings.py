@@ -141,6 +141,28 @@ def test_executors_that_the_stopping_jvm_ends_are_not_lost(earlier: int, codes: 
     assert w.codes(replace(app, ended_us=(w.T0 + END) * 1000)) == codes
 
 
+@pytest.mark.parametrize(
+    ("reason", "codes"),
+    [
+        ("java.lang.IllegalStateException: Shutdown hooks cannot be modified during shutdown.", []),
+        ("Command exited with code 1", ["RT103"]),
+    ],
+)
+def test_the_master_of_a_local_cluster_removes_an_application_that_ends(
+    reason: str, codes: list[str]
+) -> None:
+    """An event log contains no time for the end of a query. On a real cluster, the executors failed."""
+    removed = (
+        "a.SparkException: Job aborted due to stage failure: Master removed our application: FAILED"
+    )
+    over = replace(ended(removed, END), time_us=None)
+    gone = Executor(executor="2", removed_us=(w.T0 + END - 500) * 1000, reason=reason)
+    query = w.query(HEALTHY, events=(over,))
+    app = w.application(queries=(query,), executors=(gone,), last_us=(w.T0 + END) * 1000)
+    found = w.codes(replace(app, ended_us=(w.T0 + END) * 1000))
+    assert [code for code in found if code != "RT304"] == codes
+
+
 def test_the_exception_that_the_script_prints_does_not_hide_the_cause() -> None:
     gone = "java.io.FileNotFoundException: File file:/srv/checkpoint/commits does not exist"
     logged = ended(f"{gone}\n\tat org.apache.hadoop.fs.RawLocalFileSystem.exists", END - 200)

@@ -115,6 +115,10 @@ def _is_of_hooks(reason: str | None) -> bool:
     return "Shutdown hooks cannot be modified during shutdown" in (reason or "")
 
 
+_REMOVED: Final = "Master removed our application"
+"""The master of a local cluster gives up after ten executors that could not start."""
+
+
 def _earliest_us(app: ApplicationFacts) -> int:
     """Return the earliest time at which a stop may have ended the application: that of its last batch or trigger."""
     begun = [batch.time_ms * 1000 for batch in app.batches]
@@ -164,12 +168,13 @@ class _Ending:
     stop_us: int | None
     end_us: int | None
     stops: tuple[Ref, ...] = ()  # the records of the stop
+    by_hooks: bool = False  # whether the hooks of the JVM ended the executors of a local cluster
 
     def has_caused(self, time_us: int | None, text: str | None, ref: Ref | None = None) -> bool:
         """Return whether the stop caused a failure with this text."""
         if not text or harmless_failure(text):
             return bool(text)
-        if self.end_us is None and any(message in text.lower() for message in _ONLY_OF_AN_END):
+        if self._always_causes(text):
             return True
         if self.end_us is None or (time_us is not None and time_us < self.end_us - _BEFORE_US):
             return False
@@ -177,6 +182,12 @@ class _Ending:
         # The Python process ends before the JVM notices, so its lost channel is logged before the stop.
         after = after and not (time_us == self.stop_us and self._is_before(ref))
         return after or _is_of_an_end(text, is_known=self.stop_us is not None)
+
+    def _always_causes(self, text: str) -> bool:
+        """Return whether the stop caused a failure with this text at any time, because the text shows the stop."""
+        if self.by_hooks and _REMOVED in text:
+            return True
+        return self.end_us is None and any(m in text.lower() for m in _ONLY_OF_AN_END)
 
     def caused_record(self, record: Record) -> bool:
         return self.has_caused(record.time_us, record.cause, record.ref)
@@ -237,6 +248,7 @@ def _ending_of(app: ApplicationFacts, stop: int | None, place: Ref | None) -> _E
         stop,
         stop if stop is not None or app.kind == "other" else app.last_us,
         tuple(ref for ref in (*stops, place) if ref is not None),
+        any(_is_of_hooks(executor.reason) for executor in app.executors),
     )
 
 
