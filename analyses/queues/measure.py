@@ -247,7 +247,9 @@ def with_job_ids(metrics: DataFrame, runs: Sequence[tuple[tuple[str, ...], str, 
     from pyspark.sql.functions import coalesce, col, lit, when
 
     for names, job_id, start_us in reversed(runs):
-        ran = col("job_name").isin(*names) & (col("time_us") >= start_us)
+        # One row sums up to a minute of samples, so it may begin in the run before.
+        until_us = col("time_us") + coalesce("duration_ms", lit(0)) * 1000
+        ran = col("job_name").isin(*names) & (until_us >= start_us)
         metrics = metrics.withColumn("job_id", coalesce("job_id", when(ran, lit(job_id))))
     return metrics
 

@@ -19,7 +19,6 @@ from flowdiag.analyses.queues.data import queue_vertices
 from flowdiag.analyses.queues.facts import Flow, FlowPoint
 from flowdiag.analyses.queues.flow import flow_of
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, OPERATOR_GAUGES
-from flowdiag.analyses.queues.movement import job_stall
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
 from flowdiag.analyses.queues.topic import QUEUES
@@ -927,50 +926,6 @@ def test_a_job_in_which_no_record_moves_is_not_healthy() -> None:
     assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE
     bench.set_metrics("Source: orders", 0, records_out=1.0)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
-
-
-def test_committables_are_not_records() -> None:
-    """The committer of a sink receives something with each checkpoint, even if no record moves."""
-    bench = Queues(minutes=2)
-    for task, _ in bench.tasks:
-        bench.set_metrics(task, records_in=0.0, records_out=0.0)
-    points = tuple(
-        FlowPoint(bench.at(n / 6), bench.at((n + 1) / 6), 8.0, Ref(0, n)) for n in range(12)
-    )
-    committer = Flow(
-        task="Sink: deliver", operator="deliver: Committer", name="numRecordsIn", points=points
-    )
-    job = bench.job()
-    assert job_stall(replace(job, flows=(committer,))) is not None
-    assert job_stall(replace(job, flows=(replace(committer, operator="enrich"),))) is None
-
-
-def test_a_filter_in_the_chain_of_a_source_that_drops_all_records_is_named() -> None:
-    """The source task emits nothing and counts no input, but its operators count records."""
-    bench = Queues(minutes=2)
-    for task, _ in bench.tasks:
-        bench.set_metrics(task, records_in=0.0, records_out=0.0)
-    flows = tuple(
-        Flow(
-            task="Source: orders",
-            operator=operator,
-            name=name,
-            points=tuple(
-                FlowPoint(bench.at(n / 6), bench.at((n + 1) / 6), increase, Ref(0, n))
-                for n in range(12)
-            ),
-        )
-        for operator, name, increase in (
-            ("Source: orders", "numRecordsIn", 4000.0),
-            ("Source: orders", "numRecordsOut", 4000.0),
-            ("only-euro", "numRecordsIn", 4000.0),
-            ("only-euro", "numRecordsOut", 0.0),
-            (None, "numRecordsOut", 0.0),
-        )
-    )
-    job = replace(bench.job(), flows=flows)
-    assert judged(job).verdict is Verdict.INCONCLUSIVE
-    assert reasons(job)[0].reason.startswith("only-euro received 44 000 records in 2 min")
 
 
 def test_advice_fits_the_exhausted_resource() -> None:

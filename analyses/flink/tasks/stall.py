@@ -57,8 +57,8 @@ def stall_in(
     Args:
         steps: the steps of each subtask.
         topology: the job graph.
-        stalled_since: by task, the time since which its operators have passed no record. The counters of the task itself
-            are zero if it forms a whole job, or if a filter in the chain of a source drops all records.
+        stalled_since: by task, the time since which its operators have passed no record. A task that forms a whole job
+            exchanges no records, so its own counters are always zero.
     """
     if not steps or len(steps) < KNOWN_SIBLINGS * sum(topology.parallelism.values()):
         return None
@@ -67,8 +67,7 @@ def stall_in(
     if alone - known.keys():
         return None
     since = max(
-        max(known.get(task, 0), 0 if task in alone else _stalled_since(each))
-        for (task, _), each in steps.items()
+        known[task] if task in alone else _stalled_since(each) for (task, _), each in steps.items()
     )
     until = max(step.last_us for each in steps.values() for step in each)
     return JobStall(since, until) if until - since >= LEAST_US else None
