@@ -15,6 +15,7 @@ from flowdiag.analyses.queues.loads import (
     has_task_order,
     loads_in,
     most_samples,
+    sampled_subtasks,
 )
 from flowdiag.analyses.queues.root import awaits_barrier, find_roots, subtask_name
 
@@ -41,8 +42,8 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
         )
     elif not has_samples_over_time(job):
         reason = _single_answers(job)
-    elif size and len(job.samples) < known * size:
-        reason = f"the metrics of {size - len(job.samples)} of {size} subtasks are missing"
+    elif size and sampled_subtasks(job) < known * size:
+        reason = f"the metrics of {size - sampled_subtasks(job)} of {size} subtasks are missing"
     else:
         return None
     return Inconclusive(reason=reason, checks=_MORE_SAMPLES, job=job.job.key)
@@ -99,6 +100,20 @@ def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:
     else:
         reason = f"each subtask has at most {number}, too few to rule out back pressure"
     return Inconclusive(reason=reason, checks=_MORE_SAMPLES, job=job.job.key)
+
+
+def short_at_end(job: JobQueues, windows: Sequence[int], lasted_us: int) -> Inconclusive | None:
+    """Report that tasks wait at the end of the input, but not yet long enough to call it back pressure."""
+    waiting = waiting_tasks(job, windows)
+    if not waiting:
+        return None
+    names = fmt.listed((fmt.shorten(task) for task, _ in waiting[:_MOST_NAMED]), " and ")
+    return Inconclusive(
+        reason=f"{names} waited for downstream tasks in the last {fmt.duration(lasted_us / 1e3)} of the metrics, "
+        "too short to tell back pressure from a burst",
+        checks=_MORE_SAMPLES,
+        job=job.job.key,
+    )
 
 
 def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None:

@@ -66,6 +66,18 @@ def has_samples_over_time(job: JobQueues) -> bool:
 
 
 @once
+def sampled_subtasks(job: JobQueues) -> int:
+    """Return the number of subtasks with samples over time. If there are none, single responses count."""
+    least = ENOUGH_TIMES if has_samples_over_time(job) else 1
+    return sum(sum(sample.samples for sample in each) >= least for each in job.samples.values())
+
+
+def lacks_samples(job: JobQueues) -> bool:
+    """Return whether subtasks are without samples over time, such as those of a TaskManager whose log is missing."""
+    return sampled_subtasks(job) < sum(job.topology.parallelism.values())
+
+
+@once
 def most_samples(job: JobQueues) -> int:
     """Return the number of samples of the subtask with the most."""
     return max((sum(s.samples for s in each) for each in job.samples.values()), default=0)
@@ -82,6 +94,11 @@ def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
     return cache[key]
 
 
+def loads_since_start(job: JobQueues) -> Loads:
+    """Return the totals of all subtasks from REST or an archive."""
+    return read_loads(job.job, job.topology, job.totals)
+
+
 @once
 def _load_cache(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
     return {}
@@ -93,7 +110,7 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
         for key, each in samples_in(job, windows).items()
     }
     if not has_samples_over_time(job) and job.totals:
-        return found | read_loads(job.job, job.topology, job.totals)
+        return found | loads_since_start(job)
     if len(job.topology.tasks) == 1:
         # If one chain is the whole job, no task counts records, but its operators do.
         records = 0.0 if job_stall(job) is not None else None

@@ -52,7 +52,9 @@ from flowdiag.analyses.queues.loads import (
     has_long_queue,
     has_samples_over_time,
     has_task_order,
+    lacks_samples,
     loads_in,
+    loads_since_start,
     samples_in,
     task_windows,
 )
@@ -451,12 +453,20 @@ def _root(
 @once
 def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     """Return all spells of back pressure of a job, ongoing spells first, then by confidence."""
+    if has_samples_over_time(job):
+        found = _spells_over_time(job)
+        if found or not lacks_samples(job):
+            return _rank_spells(found)
+        loads = loads_since_start(job)
+    else:
+        loads = loads_in(job)
+    if not job.totals:
+        return ()  # a single response is not enough evidence against a subtask
+    return _rank_spells(_spells(job, None, loads))
+
+
+def _spells_over_time(job: JobQueues) -> list[Spell]:
     order = job.windows
-    if not has_samples_over_time(job):
-        if not job.totals:
-            return ()  # a single response is not enough evidence against a subtask
-        whole = _spells(job, None, loads_in(job))
-        return _rank_spells(whole)
     seen: dict[str, dict[int, Root]] = defaultdict(dict)
     for place, window in enumerate(order):
         for root in find_roots(job, loads_in(job, [window])):
@@ -472,7 +482,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
             if run[-1] == max(roots_at):
                 parts = [*parts[:-1], *(_extend_to_end(job, spell) for spell in parts[-1:])]
             found += parts
-    return _rank_spells(found)
+    return found
 
 
 def _extend_to_end(job: JobQueues, spell: Spell) -> Spell:
@@ -568,7 +578,7 @@ def _spells(
             continue
         samples = _samples_of(job, windows, [load.key for load in root.subtasks])
         enough = ENOUGH_TIMES if root.blocks_upstream else FEW_SAMPLES
-        if has_samples_over_time(job) and samples < (enough if root.measured else ENOUGH_SAMPLES):
+        if windows is not None and samples < (enough if root.measured else ENOUGH_SAMPLES):
             continue
         spell = _judge_root(job, windows, loads, root, samples)
         if spell is None:

@@ -81,7 +81,11 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
     samples = list(chain.from_iterable(h.samples_in(job, windows).values()))
     first, last = h.time_span(samples)
     ordered, ongoing = h.has_task_order(job), windows[-1] == job.windows[-1]
-    if first is None or last is None or (ordered and last - first < limits.duration * 1e6):
+    if first is None or last is None:
+        return
+    if ordered and last - first < limits.duration * 1e6:
+        if ongoing and (short := gaps.short_at_end(job, windows, last - first)):
+            yield short
         return
     few = max(s.samples for s in samples) * len(windows) < limits.samples
     if not ongoing and (few or _is_burst(job, windows, first, limits)):
