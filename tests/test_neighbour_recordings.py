@@ -64,12 +64,16 @@ LESS_PRECISE = {
     "s3-throttled-defaults": "slow-checkpoint-storage",
     # The exception of the producer does not show why its buffer was full.
     "buffer-exhausted": "slow-kafka",
+    # The job is rejected: its storage is a service that nobody reaches.
+    "s3-wrong-endpoint": "service-unreachable",
     # S3A repeats the last request of an upload for minutes, also without a record.
     "s3-upload-aborted": "task-hangs",
 }
 """By scenario, the cause that its inputs show."""
 STOPS = frozenset({"buffer-exhausted", "s3-missing-object", "s3-upload-aborted"})
 """Scenarios in which a task of the job fails or hangs because of its neighbour, and is named with the exception."""
+REJECTS_THE_JOB = frozenset({"s3-wrong-endpoint"})
+"""Scenarios in which no task starts, so the job is named with the exception."""
 ENDS_THE_TASKMANAGER = frozenset({("2.3.0", "unique-violation"), ("2.3.0", "mariadb-duplicate")})
 """Runs in which the fault ends a TaskManager before its tasks report the exception to the JobManager."""
 
@@ -141,7 +145,7 @@ def check(truth: dict[str, Any], found: list[Report]) -> None:
     assert LESS_PRECISE.get(truth["scenario"], expected["cause"]) in causes, serious(found)
     if expected.get("task"):
         assert {c.subject.task for r in found for c in r.summary.culprits} == {expected["task"]}
-    if expected["cause"] in BEHIND and truth["scenario"] not in STOPS:
+    if expected["cause"] in BEHIND and truth["scenario"] not in STOPS | REJECTS_THE_JOB:
         blamed = [c.subject for r in found for c in r.summary.culprits]
         assert {subject.kind for subject in blamed} <= {"service", "storage"}, blamed
 

@@ -157,6 +157,14 @@ RELATIONS: Final = (
         source="all threads of a process share its memory: each logs its own error",
     ),
     Relation(
+        name=SAME,
+        rules=("ST103",),
+        explain=("CP314",),
+        same_cause=True,
+        clause="other findings with the same cause",
+        source="the REST handler logs the exception that ended the job once more (JarRunHandler)",
+    ),
+    Relation(
         name="slow-process",
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),

@@ -339,7 +339,7 @@ def shows_life(job: h.JobFacts) -> bool:
 
 
 _LIFE: Final = frozenset(
-    {"started", "job-running", "finished", "cancelled", "restored", "suspended", "submitted"}
+    {"started", "job-running", "finished", "cancelled", "restored", "suspended"}
 )
 
 

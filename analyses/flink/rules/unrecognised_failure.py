@@ -120,4 +120,5 @@ RULE: Final = h.Rule(
     causes=(UNRECOGNIZED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
     needs="dated-records",
     last_resort=judge_rest,
+    severity=h.Severity.CRITICAL,
 )
