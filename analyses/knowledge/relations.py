@@ -244,7 +244,7 @@ RELATIONS: Final = (
         name="storage-slow",
         rules=("CP306",),
         causes=("slow-checkpoint-storage",),
-        explain=("CP201", "CP202"),
+        explain=("CP201", "CP202", "CP106"),
         clause="the asynchronous parts of snapshots wait for it",
         source="AsyncCheckpointRunnable closes the stream of the file system",
     ),

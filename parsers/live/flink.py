@@ -48,7 +48,7 @@ from flowdiag.parsers.live.flink_values import (
     task_ids,
 )
 from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.thread_dumps import LITE, PAUSE_S, Stacks, ThreadDumps
+from flowdiag.parsers.live.thread_dumps import JOBMANAGER, LITE, PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
 SLOW_TICKS: Final = 20
@@ -508,7 +508,18 @@ class _Collector:
         return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Mark the TaskManagers of late subtasks in the most upstream late task as suspects, unless there are many."""
+        """Mark the TaskManagers of late subtasks in the most upstream late task as suspects, unless there are many.
+
+        If no subtask at all acknowledged, the JobManager may not have sent the barriers, so it is the first suspect.
+        """
+        states = [
+            item.get("status")
+            for answer in answers
+            for item in objects_at(_object(answer), "subtasks")
+        ]
+        if states and set(states) == {"pending_or_failed"} and self._version >= (1, 15):
+            self._suspects += [JOBMANAGER, *_managers_at(job.vertices[0], [0])]
+            return
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))

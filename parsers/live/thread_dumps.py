@@ -36,6 +36,17 @@ class Stacks(StrEnum):
     ALWAYS = "always"  # every process, those with suspects first
 
 
+JOBMANAGER: Final = "jobmanager"
+"""Stands for the JobManager among the processes of a Flink cluster."""
+
+
+def flink_path(process: str) -> str:
+    """Return the path of the thread dump of a TaskManager, or of the `JOBMANAGER`."""
+    if process == JOBMANAGER:
+        return "/jobmanager/thread-dump"
+    return f"/taskmanagers/{quote(process, safe='')}/thread-dump"
+
+
 class ThreadDumps:
     """Selects the processes to dump, and limits how often each is dumped."""
 
@@ -46,9 +57,7 @@ class ThreadDumps:
         when: Stacks,
         pause_s: float,
         *,
-        path: Callable[[str], str] = lambda name: (
-            f"/taskmanagers/{quote(name, safe='')}/thread-dump"
-        ),
+        path: Callable[[str], str] = flink_path,
         query: str = "",
     ) -> None:
         """Prepare to take dumps.

@@ -142,9 +142,12 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
         cycle = cycles.get(thread.name)
         columns = _task_columns(thread.name)
         spark = _spark_fields(thread.name)
+        reading = None
         if columns is None and cycle is None and spark is None:
-            continue
-        reading = _reading_of(thread)
+            reading = _checkpoint_reading(thread)
+            if reading is None:
+                continue
+        reading = reading or _reading_of(thread)
         owner = by_number.get(thread.owner_number or "") or by_name.get(thread.owner or "")
         fields = _fields_of(thread, reading, owner)
         if cycle is not None:
@@ -173,6 +176,20 @@ def _reading_of(thread: Thread) -> Reading:
         return reading
     thread.state = ""
     return replace(reading, activity="unknown", kind="unknown")
+
+
+def _checkpoint_reading(thread: Thread) -> Reading | None:
+    """Return what a thread does for a checkpoint in an external system, or None if it does not.
+
+    These threads belong to no task: the JobManager prepares the directory of a checkpoint, and a TaskManager writes its
+    state there.
+    """
+    if _CHECKPOINT_THREAD.match(thread.name) is None:
+        return None
+    reading = _reading_of(thread)
+    works = any(frame.method.startswith(_CHECKPOINT_WORK) for frame in thread.frames)
+    known = works and reading.component is not None
+    return replace(reading, activity="checkpoint-storage", kind="checkpoint") if known else None
 
 
 def _crowd(threads: Sequence[Thread]) -> dict[str, str]:
@@ -245,6 +262,15 @@ def _spark_fields(name: str) -> dict[str, str] | None:
 _HELPER: Final = re.compile(
     r"(?:OutputFlusher|System Time Trigger|Time Trigger|Source Data Fetcher|AsyncOperations|Channel state writer"
     r"|Canceler/Interrupts|Cancellation Watchdog|Task Canceler|flink-)"
+)
+
+
+_CHECKPOINT_THREAD: Final = re.compile(r"(?:jobmanager-io-thread|AsyncOperations-thread)-\d")
+_CHECKPOINT_WORK: Final = (
+    "org.apache.flink.runtime.checkpoint.",
+    "org.apache.flink.runtime.state.",
+    "org.apache.flink.state.",
+    "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable.",
 )
 
 

@@ -18,7 +18,7 @@ How it decides
 The rule reads per-subtask acknowledgements (REST, archive, dump). In at least `checkpoints` expired checkpoints,
 and in at least `share` of those with details, no subtask of any source acknowledged. Back pressure looks the same,
 so metrics must show that the sources are back-pressured for less than `back-pressured` of the time. Without
-metrics the rule is inconclusive.
+metrics the rule is inconclusive. If thread dumps show that the storage blocks the checkpoints, CP306 reports it instead.
 
 If checkpoints complete but are slow (CP104), the rule compares the time at which each source subtask began its
 snapshot. At least `late-share` of the duration must have passed by then, in at least `checkpoints` slow
@@ -48,6 +48,7 @@ from flowdiag.analyses.checkpoints.detect.sources import (
     silent_checkpoints,
     subject_of,
 )
+from flowdiag.analyses.checkpoints.detect.storage_waits import storage_wait
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding, slow_from_ms
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.tasks.pressure import PRESSED
@@ -74,6 +75,8 @@ class Limits(h.Limits):
 
 def judge(job: h.Job, limits: Limits) -> h.Results:
     """Yield at most one finding per job."""
+    if storage_wait(job) is not None:
+        return
     topology = topology_of(job)
     silent, detailed = silent_checkpoints(job, topology)
     if len(silent) < max(limits.checkpoints, limits.share * detailed):

@@ -28,6 +28,10 @@ each checkpoint. The rule then counts checkpoints in which any subtask with stat
 least `subtasks` different subtasks on several TaskManagers must be slow in turn, and none of them most of the time.
 Only checkpoints since one of the slow ones count for `agreement`.
 
+Thread dumps taken while a checkpoint is overdue or until it expires show the threads that wait for the storage: those of
+the JobManager that prepare its directory, and those of the TaskManagers that write its state. At least two dumps of
+one process must agree.
+
 Without such details, interrupted uploads indicate slow storage. Hadoop's S3A file system logs them when a
 checkpoint expires. At least `checkpoints` uploads must be interrupted, and at least as many checkpoints must
 expire. S3A retries throttled requests for minutes without logging anything.
@@ -49,6 +53,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect.storage_waits import AGREEING, StorageWait, storage_wait
 from flowdiag.analyses.checkpoints.detect.writes import (
     Rows,
     are_slow_in_turn,
@@ -108,6 +113,9 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     if (finding := _moving_writes_finding(job, detailed, limits)) is not None:
         yield finding
         return
+    if (wait := storage_wait(job)) is not None:
+        yield _waits(job, wait)
+        return
     interrupted = h.incidents(job, "upload-interrupted")
     expired = [c for c in job.checkpoints if c.status is h.Status.EXPIRED]
     if len(interrupted) >= limits.checkpoints and len(expired) >= limits.checkpoints:
@@ -155,6 +163,35 @@ def _storage(job: h.Job) -> tuple[h.Subject, str]:
     where = f" ({h.fmt.shorten(known.value, 80)})" if known is not None and known.value else ""
     subject = h.Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name)
     return subject, where
+
+
+def _waits(job: h.Job, wait: StorageWait) -> h.Finding:
+    """Report the threads that wait for the storage while a checkpoint is overdue."""
+    subject, where = _storage(job)
+    numbers = h.fmt.listed((str(c.id) for c in wait.checkpoints[-3:]), " and ")
+    name = "checkpoint" if len(wait.checkpoints) == 1 else "checkpoints"
+    series = h.episodes(job)
+    votes = h.votes_for({"storage-awaited": wait.clause}, RULE.signals)
+    return h.job_finding(
+        job,
+        subject=subject,
+        severity=h.grade(state=h.State.ONGOING, share=1, fatal=h.fatal_at_end(job, series)),
+        state=h.State.ONGOING,
+        title=f"The checkpoint storage{where} does not complete the requests of {name} {numbers}",
+        why=wait.clause,
+        cause="slow-checkpoint-storage",
+        confidence=h.weigh(votes),
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=wait.checkpoints[0].triggered_us,
+        last_us=wait.stacks[-1].time_us,
+        count=len(wait.checkpoints),
+        explain="Clients of object stores repeat throttled and failed requests for minutes without a record in the log. "
+        "Until the directory of a checkpoint exists, the JobManager sends no barrier, so no subtask can acknowledge.",
+        measurements=(h.measurement("thread-dumps", len(wait.stacks), "dumps", AGREEING),),
+        evidence=h.cite((stack.ref, stack.time_us) for stack in wait.stacks),
+        actions=h.remedies("slow-checkpoint-storage", job),
+        votes=votes,
+    )
 
 
 def _unfinished(job: h.Job, interrupted: Sequence[h.Incident], expired: int) -> h.Finding:

@@ -450,13 +450,18 @@ def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> floa
         members: the loads of its task.
         parallelism: the parallelism of its task. Most subtasks must have metrics.
     """
-    others = [_over_the_time_of(load, other, other.records) for other in _comparable_siblings(load, members)]
+    others = [
+        _over_the_time_of(load, other, other.records)
+        for other in _comparable_siblings(load, members)
+    ]
     return _ratio_to_mean(load.records, others, parallelism, MANY_RECORDS)
 
 
 def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
     """Return a subtask's bytes as a multiple of its siblings' mean, like `records_ratio`."""
-    others = [_over_the_time_of(load, other, other.bytes) for other in _comparable_siblings(load, members)]
+    others = [
+        _over_the_time_of(load, other, other.bytes) for other in _comparable_siblings(load, members)
+    ]
     return _ratio_to_mean(load.bytes, others, parallelism, FEWEST_BYTES)
 
 

@@ -54,7 +54,7 @@ def read_code(
 def _prefer_worker_code(job: JobFacts, code: CodeReading, agreement: Agreement) -> CodeReading:
     """Return what the Python workers do according to `py-spy`, if only one task runs Python, otherwise `code`."""
     tasks = {stack.task for stack in job.stacks if stack.kind == "python"}
-    workers = [stack for stack in job.stacks if stack.task is None]
+    workers = [s for s in job.stacks if s.task is None and s.kind != "checkpoint"]
     shown = read_samples(workers, agreement=agreement) if len(tasks - {None}) == 1 else None
     if shown is None or shown.stack.kind != "python":
         return code
