@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -41,9 +42,10 @@ from flowdiag.analyses.model.finding import (
     Severity,
     State,
 )
-from flowdiag.analyses.model.keys import Process
+from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.verdicts import judge
+from flowdiag.analyses.stacks import Stack
 
 from .judged import cases_of, outcomes_of, results_of
 from .workbench import SECOND, T0, Bench
@@ -697,6 +699,46 @@ def test_storage_that_is_slow_for_some_requests(
         job.acknowledgements(checkpoint, special=dict.fromkeys(turn, slow), bytes=10**6)
     causes = [each.cause for each in findings(storage_throttled.RULE, job.facts())]
     assert causes == (["slow-checkpoint-storage"] if found else [])
+
+
+def waits_for_s3(second: float, **more: Any) -> Stack:
+    values: dict[str, Any] = {
+        "dump": f"dump at {second}",
+        "thread": "jobmanager-io-thread-2",
+        "kind": "checkpoint",
+        "component": "s3a",
+        "time_us": T0 + round(second * SECOND),
+        "ref": Ref(0, round(second)),
+    }
+    return Stack(**(values | more))
+
+
+@pytest.mark.parametrize(
+    ("stacks", "found"),
+    [
+        ([waits_for_s3(310), waits_for_s3(312)], "jobmanager-io-thread-2 of the JobManager"),
+        ([waits_for_s3(310, taskmanager="tm-1"), waits_for_s3(890, taskmanager="tm-1")], "of tm-1"),
+        ([waits_for_s3(310), waits_for_s3(890, taskmanager="tm-1")], None),  # one dump of each
+        ([waits_for_s3(310), waits_for_s3(310)], None),  # two threads in one dump
+        ([waits_for_s3(10), waits_for_s3(12)], None),  # during a checkpoint that completed
+        ([waits_for_s3(310, kind="idle"), waits_for_s3(312, kind="idle")], None),
+    ],
+)
+def test_threads_that_wait_for_the_storage_while_no_source_acknowledges(
+    stacks: list[Stack], found: str | None
+) -> None:
+    job = Bench()
+    job.completes(5)
+    for checkpoint in job.expires(2):
+        job.acknowledgements(checkpoint, job.everyone())
+    job.loaded()
+    facts = job.facts(jobs=(job.job(stacks=tuple(stacks)),))
+    slow, silent = (
+        findings(rule.RULE, facts) for rule in (storage_throttled, no_source_acknowledged)
+    )
+    assert [one.cause for one in slow] == (["slow-checkpoint-storage"] if found else [])
+    assert all(found and found in one.why for one in slow)
+    assert [one.cause for one in silent] == ([] if found else ["checkpoint-lock-held"])
 
 
 def test_slow_storage_on_one_host() -> None:

@@ -148,6 +148,28 @@ def test_equal_refreshes_are_one_sample(tmp_path: Path) -> None:
     assert stored["config"] >= 1 and stored["exceptions"] == 1  # unchanged data is stored once
 
 
+@pytest.mark.parametrize("acknowledged", [0, 1])
+def test_the_jobmanager_is_dumped_if_no_subtask_acknowledges(
+    acknowledged: int, tmp_path: Path
+) -> None:
+    flink = RecordedFlink()
+    base = f"/jobs/{flink.job_id}/checkpoints"
+    pending = {"id": 999, "status": "IN_PROGRESS", "trigger_timestamp": 1}
+    flink.answers[base] = flink.answers[base] | {"history": [pending]}
+    for number, vertex in enumerate(flink.job["vertices"]):
+        states = ["pending_or_failed"] * vertex["parallelism"]
+        if number == 0:
+            states[:acknowledged] = ["completed"] * acknowledged
+        flink.answers[f"{base}/details/999/subtasks/{vertex['id']}"] = {
+            "subtasks": [{"index": index, "status": one} for index, one in enumerate(states)]
+        }
+    flink.answers["/jobmanager/thread-dump"] = {"threadInfos": []}
+    with serving(flink) as server:
+        collect(server.url, tmp_path / "c", ticks=1)
+        dumps = server.paths().count("/jobmanager/thread-dump")
+    assert dumps == (0 if acknowledged else 3)
+
+
 def test_up_to_1_12_equal_numbers_are_one_sample(tmp_path: Path) -> None:
     with serving(RecordedFlink("1.10.3")) as server:
         collect(server.url, tmp_path / "c", ticks=3)

@@ -202,6 +202,59 @@ def test_flink_names_lock_and_owner() -> None:
     assert owner["fields"]["kind"] == "external"
 
 
+S3 = [
+    "java.lang.Thread.sleep(Native Method)",
+    "com.amazonaws.http.AmazonHttpClient$RequestExecutor.pauseBeforeRetry(AmazonHttpClient.java:1892)",
+    "org.apache.hadoop.fs.s3a.S3AFileSystem.mkdirs(S3AFileSystem.java:3428)",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "frames", "waits"),
+    [
+        (
+            "jobmanager-io-thread-2",
+            [
+                *S3,
+                "org.apache.flink.runtime.state.filesystem.FsCheckpointStorageAccess.initializeLocationForCheckpoint(F.java:161)",
+            ],
+            True,
+        ),
+        (
+            "AsyncOperations-thread-1",
+            [
+                *S3,
+                "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable.run(A.java:78)",
+            ],
+            True,
+        ),
+        # A thread without a component may compute, and one that does not work for a checkpoint may do anything.
+        (
+            "AsyncOperations-thread-1",
+            [
+                "java.util.HashMap.get(HashMap.java:1)",
+                "org.apache.flink.runtime.state.heap.HeapSnapshotStrategy.write(H.java:1)",
+            ],
+            False,
+        ),
+        ("jobmanager-io-thread-2", S3, False),
+        ("jobmanager-io-thread-2", PARK, False),
+        (
+            "other-thread-2",
+            [*S3, "org.apache.flink.runtime.checkpoint.CheckpointCoordinator.a(C.java:1)"],
+            False,
+        ),
+    ],
+)
+def test_threads_that_wait_for_the_checkpoint_storage(
+    name: str, frames: list[str], waits: bool
+) -> None:
+    found = [*thread_rows(flink_threads({"threadInfos": [flink(name, "WAITING", frames)]}), "d")]
+    assert [
+        (row.get("task"), row["fields"]["kind"], row["fields"]["component"]) for _, row in found
+    ] == ([(None, "checkpoint", "s3a")] if waits else [])
+
+
 STACKS: list[tuple[str, list[str], str]] = [
     ("TIMED_WAITING", [*PARK, f"{MAIL}.TaskMailboxImpl.take(T.java:1)"], "idle"),
     (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from flowdiag.parsers.live.client import Answer
-from flowdiag.parsers.live.thread_dumps import SERIES, Stacks, ThreadDumps
+from flowdiag.parsers.live.thread_dumps import JOBMANAGER, SERIES, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Watch
 
 
@@ -41,6 +41,10 @@ def test_a_long_collection_has_few_dumps_but_some_of_its_end() -> None:
     dumped = _dumped([["taskmanager-1"]] * 500)
     assert sorted({tick for tick, _ in dumped}) == [0, 4, 12, 28, 60, 124, 252]
     assert len(dumped) == 7 * SERIES
+
+
+def test_the_jobmanager_has_its_own_path() -> None:
+    assert _dumped([[JOBMANAGER]]) == [(0, "/jobmanager/thread-dump")] * SERIES
 
 
 def test_a_late_suspect_is_dumped_at_once() -> None:
