@@ -64,7 +64,7 @@ LESS_PRECISE = {
     "s3-throttled-defaults": "slow-checkpoint-storage",
     # The exception of the producer does not show why its buffer was full.
     "buffer-exhausted": "slow-kafka",
-    # The job is rejected: its storage is a service that nobody reaches.
+    # The job is rejected: its storage is a service that does not respond.
     "s3-wrong-endpoint": "service-unreachable",
     # S3A repeats the last request of an upload for minutes, also without a record.
     "s3-upload-aborted": "task-hangs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flowdiag.analyses.flink.tasks.pressure import Load, unmonitored_origin
@@ -102,15 +102,15 @@ def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:
     return Inconclusive(reason=reason, checks=_MORE_SAMPLES, job=job.job.key)
 
 
-def short_at_end(job: JobQueues, windows: Sequence[int], lasted_us: int) -> Inconclusive | None:
+def short_at_end(job: JobQueues, windows: Sequence[int], lasted_us: int) -> Iterator[Inconclusive]:
     """Report that tasks wait at the end of the input, but not yet long enough to call it back pressure."""
     waiting = waiting_tasks(job, windows)
     if not waiting:
-        return None
+        return
     names = fmt.listed((fmt.shorten(task) for task, _ in waiting[:_MOST_NAMED]), " and ")
-    return Inconclusive(
+    yield Inconclusive(
         reason=f"{names} waited for downstream tasks in the last {fmt.duration(lasted_us / 1e3)} of the metrics, "
-        "too short to tell back pressure from a burst",
+        "which may be a burst",
         checks=_MORE_SAMPLES,
         job=job.job.key,
     )

@@ -483,7 +483,10 @@ class _Collector:
             base = f"/jobs/{job.id}/checkpoints/details/{number}/subtasks"
             answers = await self._watch.request_all((f"{base}/{v.id}", "") for v in job.vertices)
             self._keep_responses(answers)
-            self._suspect_by_acknowledgements(job, answers)
+            if number not in ended and self._waits_for_jobmanager(answers):
+                self._suspects += [JOBMANAGER, *_managers_at(job.vertices[0], [0])]
+            else:
+                self._suspect_by_acknowledgements(job, answers)
             if number in ended:
                 job.detailed.add(number)
 
@@ -507,19 +510,21 @@ class _Collector:
             chosen.append(min(pending)[1])
         return chosen, {number for *_, number in ended}
 
-    def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Mark the TaskManagers of late subtasks in the most upstream late task as suspects, unless there are many.
+    def _waits_for_jobmanager(self, answers: Sequence[Answer | None]) -> bool:
+        """Return whether all subtasks are in the same state although a checkpoint has been running for long.
 
-        If no subtask at all acknowledged, the JobManager may not have sent the barriers, so it is the first suspect.
+        If none acknowledged, the JobManager may not have sent the barriers. If all did, it may not be able to write the
+        metadata.
         """
-        states = [
+        states = {
             item.get("status")
             for answer in answers
             for item in objects_at(_object(answer), "subtasks")
-        ]
-        if states and set(states) == {"pending_or_failed"} and self._version >= (1, 15):
-            self._suspects += [JOBMANAGER, *_managers_at(job.vertices[0], [0])]
-            return
+        }
+        return len(states) == 1 and self._version >= (1, 15)
+
+    def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
+        """Mark the TaskManagers of late subtasks in the most upstream late task as suspects, unless there are many."""
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))

@@ -142,12 +142,10 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
         cycle = cycles.get(thread.name)
         columns = _task_columns(thread.name)
         spark = _spark_fields(thread.name)
-        reading = None
-        if columns is None and cycle is None and spark is None:
-            reading = _checkpoint_reading(thread)
-            if reading is None:
-                continue
-        reading = reading or _reading_of(thread)
+        known = columns is not None or cycle is not None or spark is not None
+        reading = _reading_of(thread) if known else _checkpoint_reading(thread)
+        if reading is None:
+            continue
         owner = by_number.get(thread.owner_number or "") or by_name.get(thread.owner or "")
         fields = _fields_of(thread, reading, owner)
         if cycle is not None:

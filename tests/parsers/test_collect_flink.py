@@ -148,26 +148,35 @@ def test_equal_refreshes_are_one_sample(tmp_path: Path) -> None:
     assert stored["config"] >= 1 and stored["exceptions"] == 1  # unchanged data is stored once
 
 
-@pytest.mark.parametrize("acknowledged", [0, 1])
-def test_the_jobmanager_is_dumped_if_no_subtask_acknowledges(
-    acknowledged: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("acknowledged", "status", "dumps"),
+    [
+        ("none", "IN_PROGRESS", 3),
+        ("one", "IN_PROGRESS", 0),
+        ("all", "IN_PROGRESS", 3),
+        ("all", "COMPLETED", 0),
+    ],
+)
+def test_the_jobmanager_is_dumped_if_a_checkpoint_waits_for_it(
+    acknowledged: str, status: str, dumps: int, tmp_path: Path
 ) -> None:
     flink = RecordedFlink()
     base = f"/jobs/{flink.job_id}/checkpoints"
-    pending = {"id": 999, "status": "IN_PROGRESS", "trigger_timestamp": 1}
-    flink.answers[base] = flink.answers[base] | {"history": [pending]}
+    only = {"id": 999, "status": status, "trigger_timestamp": 1}
+    flink.answers[base] = flink.answers[base] | {"history": [only]}
     for number, vertex in enumerate(flink.job["vertices"]):
-        states = ["pending_or_failed"] * vertex["parallelism"]
-        if number == 0:
-            states[:acknowledged] = ["completed"] * acknowledged
+        states = ["completed" if acknowledged == "all" else "pending_or_failed"] * vertex[
+            "parallelism"
+        ]
+        if number == 0 and acknowledged == "one":
+            states[0] = "completed"
         flink.answers[f"{base}/details/999/subtasks/{vertex['id']}"] = {
             "subtasks": [{"index": index, "status": one} for index, one in enumerate(states)]
         }
     flink.answers["/jobmanager/thread-dump"] = {"threadInfos": []}
     with serving(flink) as server:
         collect(server.url, tmp_path / "c", ticks=1)
-        dumps = server.paths().count("/jobmanager/thread-dump")
-    assert dumps == (0 if acknowledged else 3)
+        assert server.paths().count("/jobmanager/thread-dump") == dumps
 
 
 def test_up_to_1_12_equal_numbers_are_one_sample(tmp_path: Path) -> None:

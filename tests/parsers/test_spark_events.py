@@ -207,18 +207,22 @@ def test_a_batch_is_known_from_the_properties_of_its_jobs(tmp_path: Path) -> Non
     ("exception", "where"),
     [
         (
-            "a.SparkException: Job aborted due to stage failure: Task serialization failed: java.lang.OutOfMemoryError: "
-            "Java heap space\njava.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)"
-            "\n\tat org.apache.spark.sql.Dataset.collect(Dataset.scala:1)\nCaused by: java.lang.OutOfMemoryError: Java heap "
-            "space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)",
+            (
+                "a.SparkException: Job aborted due to stage failure: Task serialization failed: java.lang.OutOfMemoryError: "
+                "Java heap space\njava.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)"
+                "\n\tat org.apache.spark.sql.Dataset.collect(Dataset.scala:1)\nCaused by: java.lang.OutOfMemoryError: Java heap "
+                "space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)"
+            ),
             "driver",
         ),
         (
-            "a.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: "
-            "Lost task 0.3 in stage 1.0 (TID 9) (worker-1 executor 2): java.lang.OutOfMemoryError: Java heap space\n"
-            "\tat java.base/java.util.Arrays.copyOf(A.java:1)\n\nDriver stacktrace:\n\tat "
-            "org.apache.spark.scheduler.DAGScheduler.abortStage(D.scala:1)\nCaused by: java.lang.OutOfMemoryError: Java heap "
-            "space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)",
+            (
+                "a.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: "
+                "Lost task 0.3 in stage 1.0 (TID 9) (worker-1 executor 2): java.lang.OutOfMemoryError: Java heap space\n"
+                "\tat java.base/java.util.Arrays.copyOf(A.java:1)\n\nDriver stacktrace:\n\tat "
+                "org.apache.spark.scheduler.DAGScheduler.abortStage(D.scala:1)\nCaused by: java.lang.OutOfMemoryError: Java heap "
+                "space\n\tat java.base/java.util.Arrays.copyOf(A.java:1)"
+            ),
             None,
         ),
     ],

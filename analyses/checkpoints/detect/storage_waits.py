@@ -32,7 +32,7 @@ class StorageWait:
 
     @property
     def storage(self) -> str:
-        """What the storage is, such as "Amazon S3, through Hadoop's S3A file system"."""
+        """The storage and its client, such as "Amazon S3, through Hadoop's S3A file system"."""
         return components()[self.stacks[-1].component or ""].what
 
     @property
@@ -47,28 +47,34 @@ class StorageWait:
 @once
 def storage_wait(job: h.Job) -> StorageWait | None:
     """Return the process that waits for the storage in the most dumps during overdue checkpoints, the JobManager first."""
-    overdue = [c for c in job.checkpoints if c.status is h.Status.EXPIRED]
-    last = pending(job)
-    if last is not None and last.age_ms >= last.limit_ms(TIMES, LEAST_MS):
-        overdue.append(last.checkpoint)
-    found: defaultdict[str | None, dict[str, Stack]] = defaultdict(dict)
+    overdue = _overdue(job)
+    waiting = [s for s in job.stacks if s.kind == "checkpoint" and s.component in components()]
+    by_process: defaultdict[str | None, dict[str, Stack]] = defaultdict(dict)
     during: dict[int, h.Checkpoint] = {}
-    for stack in job.stacks:
-        if stack.kind != "checkpoint" or stack.component not in components():
-            continue
-        for checkpoint in overdue:
+    for checkpoint in overdue:
+        for stack in waiting:
             if _is_during(stack, checkpoint):
-                found[stack.taskmanager].setdefault(stack.dump, stack)
+                by_process[stack.taskmanager].setdefault(stack.dump, stack)
                 during[checkpoint.id] = checkpoint
-    ranked = sorted(found, key=lambda name: (name is not None, -len(found[name]), name or ""))
-    chosen = next((name for name in ranked if len(found[name]) >= AGREEING), "")
-    if chosen == "":
-        return None
-    return StorageWait(
-        taskmanager=chosen,
-        stacks=tuple(found[chosen].values()),
-        checkpoints=tuple(during[number] for number in sorted(during)),
-    )
+    found = [
+        StorageWait(
+            taskmanager=name,
+            stacks=tuple(by_dump.values()),
+            checkpoints=tuple(during[number] for number in sorted(during)),
+        )
+        for name, by_dump in by_process.items()
+        if len(by_dump) >= AGREEING
+    ]
+    return min(found, key=lambda w: (w.taskmanager is not None, -len(w.stacks)), default=None)
+
+
+def _overdue(job: h.Job) -> list[h.Checkpoint]:
+    """Return the checkpoints that expired, and the last one if it takes much longer than usual."""
+    expired = [c for c in job.checkpoints if c.status is h.Status.EXPIRED]
+    last = pending(job)
+    if last is None or last.age_ms < last.limit_ms(TIMES, LEAST_MS):
+        return expired
+    return [*expired, last.checkpoint]
 
 
 def _is_during(stack: Stack, checkpoint: h.Checkpoint) -> bool:

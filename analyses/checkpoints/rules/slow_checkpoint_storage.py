@@ -29,7 +29,7 @@ least `subtasks` different subtasks on several TaskManagers must be slow in turn
 Only checkpoints since one of the slow ones count for `agreement`.
 
 Thread dumps taken while a checkpoint is overdue or until it expires show the threads that wait for the storage: those of
-the JobManager that prepare its directory, and those of the TaskManagers that write its state. At least two dumps of
+the JobManager that prepare its directory or write its metadata, and those of the TaskManagers that write its state. At least two dumps of
 one process must agree.
 
 Without such details, interrupted uploads indicate slow storage. Hadoop's S3A file system logs them when a
@@ -186,7 +186,8 @@ def _waits(job: h.Job, wait: StorageWait) -> h.Finding:
         last_us=wait.stacks[-1].time_us,
         count=len(wait.checkpoints),
         explain="Clients of object stores repeat throttled and failed requests for minutes without a record in the log. "
-        "Until the directory of a checkpoint exists, the JobManager sends no barrier, so no subtask can acknowledge.",
+        "The JobManager sends no barrier until the directory of a checkpoint exists, and the checkpoint is incomplete until its "
+        "metadata is written.",
         measurements=(h.measurement("thread-dumps", len(wait.stacks), "dumps", AGREEING),),
         evidence=h.cite((stack.ref, stack.time_us) for stack in wait.stacks),
         actions=h.remedies("slow-checkpoint-storage", job),

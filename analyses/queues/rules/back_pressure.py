@@ -83,17 +83,23 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
     ordered, ongoing = h.has_task_order(job), windows[-1] == job.windows[-1]
     if first is None or last is None:
         return
-    if ordered and last - first < limits.duration * 1e6:
-        if ongoing and (short := gaps.short_at_end(job, windows, last - first)):
-            yield short
-        return
     few = max(s.samples for s in samples) * len(windows) < limits.samples
-    if not ongoing and (few or _is_burst(job, windows, first, limits)):
-        return
+    if ordered and last - first < limits.duration * 1e6:
+        if ongoing:
+            yield from gaps.short_at_end(job, windows, last - first)
+    elif ongoing or not (few or _is_burst(job, windows, first, limits)):
+        yield from _lasting(job, windows, (first, last), few=few)
+
+
+def _lasting(
+    job: h.JobQueues, windows: list[int], span: tuple[int, int], *, few: bool
+) -> h.Results:
+    """Report back pressure that lasts or returns, or why its cause is unknown."""
+    ongoing = windows[-1] == job.windows[-1]
     if barriers := gaps.late_barriers(job, windows):
         yield barriers
     elif unknown := gaps.unknown_root(job, windows, few=few):
-        if ongoing or ordered:
+        if ongoing or h.has_task_order(job):
             yield unknown
     elif waiting := h.waiting_tasks(
         job, windows
@@ -103,7 +109,7 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
             "No downstream task is busy all the time. Bursts, a slow network, or a varying "
             "load may be the cause."
         )
-        yield _finding(job, waiting, first, last, state, note)
+        yield _finding(job, waiting, *span, state, note)
 
 
 def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Limits) -> bool:
