@@ -30,7 +30,7 @@ What to do
 ----------
 - CDC source: set a longer timeout and tolerate failures during the snapshot phase. Alternatively, use the incremental
   snapshot, which does not hold the lock.
-- Other sources: take a thread dump of a TaskManager that runs a source.
+- Other sources: take thread dumps of the JobManager and of a TaskManager that runs a source.
 
 False alarms
 ------------
@@ -101,6 +101,8 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         "sources-missing": f"{among} no source acknowledged",
         "sources-not-back-pressured": f"sources wait for downstream tasks at most {most} of the time",
     }
+    if not any(topology.canonical(stack.task) in topology.sources for stack in job.stacks):
+        signals["no-thread-dumps"] = "no thread dump shows what a source does"
     over = f"{detailed} expired checkpoints with details"
     missing = ("checkpoints-without-source", len(silent), "checkpoints", limits.checkpoints, over)
     fields = _fields(
