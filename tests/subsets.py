@@ -146,7 +146,9 @@ def report_on_inputs(inputs: Inputs, spark: SparkSession) -> Report:
 
 ORDER: Final = ("right", "less precise", "inconclusive", "silent", "wrong")
 """From the best answer to the worst."""
-_MISSING: Final = re.compile(r"the metrics of \d+ of \d+ subtasks are missing")
+_MISSING: Final = re.compile(
+    r"the metrics of \d+ of \d+ subtasks are missing|the logs show only \d+ of the job's \d+ tasks"
+)
 _USEFUL: Final = ("right", "less precise")
 
 
@@ -157,7 +159,7 @@ def grade(run: Run, report: Report) -> str:
     `data-skew`.
     """
     word = grade_report(run.truth, report).partition(" ")[0]
-    # Metrics of some TaskManagers never show that a job is healthy, and the answer names the missing ones.
+    # Logs of some TaskManagers never show that a job is healthy, and the answer says how much is missing.
     if word == "inconclusive" and _MISSING.search(report.summary.reason or ""):
         return "right"
     if word == "wrong" and any(_accuses(culprit, report) for culprit in _culprits(run)):
