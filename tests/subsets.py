@@ -159,7 +159,7 @@ def grade(run: Run, report: Report) -> str:
     `data-skew`.
     """
     word = grade_report(run.truth, report).partition(" ")[0]
-    # Logs of some TaskManagers never show that a job is healthy, and the answer says how much is missing.
+    # Logs of some TaskManagers never show that a job is healthy, and the answer shows how many are missing.
     if word == "inconclusive" and _MISSING.search(report.summary.reason or ""):
         return "right"
     if word == "wrong" and any(_accuses(culprit, report) for culprit in _culprits(run)):

@@ -244,14 +244,16 @@ def with_job_ids(metrics: DataFrame, runs: Sequence[tuple[tuple[str, ...], str, 
         metrics: resolved rows.
         runs: names, ID and start of the runs of each name, in order.
     """
-    from pyspark.sql.functions import coalesce, col, lit, when
+    from pyspark.sql import functions
 
+    # One row sums up to a minute of samples, so it may begin in the run before.
+    until_us = functions.col("time_us") + functions.coalesce("duration_ms", functions.lit(0)) * 1000
+    # One expression, because a session cluster may have hundreds of runs. The first condition that holds counts.
+    known: Any = functions
     for names, job_id, start_us in reversed(runs):
-        # One row sums up to a minute of samples, so it may begin in the run before.
-        until_us = col("time_us") + coalesce("duration_ms", lit(0)) * 1000
-        ran = col("job_name").isin(*names) & (until_us >= start_us)
-        metrics = metrics.withColumn("job_id", coalesce("job_id", when(ran, lit(job_id))))
-    return metrics
+        ran = functions.col("job_name").isin(*names) & (until_us >= start_us)
+        known = known.when(ran, functions.lit(job_id))
+    return metrics.withColumn("job_id", functions.coalesce("job_id", known))
 
 
 def queue_rows(
