@@ -20,9 +20,9 @@ Clients learn the addresses of brokers from the bootstrap servers. The broker's 
 such an address does not resolve. It is also wrong if the address is the client's own host although the bootstrap
 servers are elsewhere.
 
-A broker that hangs accepts connections and does not respond. Its clients close the connection after `request.timeout.ms`
+A broker that hangs or responds late accepts connections. Its clients close the connection after `request.timeout.ms`
 (30 s by default). A client whose source waits for other tasks may log this as well. The rule therefore requires such a
-record while no record moves in any task, until the end of the metrics.
+record while no record moves in any task for at least `still`, until the end of the metrics.
 
 What to do
 ----------
@@ -49,6 +49,9 @@ class Limits(h.Limits):
     pause: float = h.limit(
         30, "s", "maximum gap within an outage; clients retry within reconnect.backoff.max.ms"
     )
+    still: float = h.limit(
+        30, "s", "minimum time without a record; the default of request.timeout.ms"
+    )
 
 
 _BEFORE_US = 60_000_000  # the last window of metrics with records may be this long
@@ -66,14 +69,16 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         for outage in h.spells_of_records(each, limits.pause):
             if h.outage_s(outage) >= limits.short_outage:
                 yield _finding(job, address, outage, limits)
-    yield from _silent_brokers(job)
+    yield from _silent_brokers(job, limits)
 
 
-def _silent_brokers(job: h.JobQueues) -> h.Iterator[h.Finding]:
-    """Report brokers that accept connections but do not respond, so that no record moves in the job."""
+def _silent_brokers(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Report brokers that accept connections but do not respond in time, so that no record moves in the job."""
     stall = h.job_stall(job)
-    found = [] if stall is None else h.unanswered_since(job, stall.since_us)
-    if stall is None or not found:
+    if stall is None or stall.duration_ms < limits.still * 1000:
+        return
+    found = h.unanswered_since(job, stall.since_us)
+    if not found:
         return
     before = h.unanswered_since(job, stall.since_us - _BEFORE_US)
     names = sorted({h.node_name(i.text["node"]) for i in before if i.text.get("node")})
@@ -85,7 +90,7 @@ def _silent_brokers(job: h.JobQueues) -> h.Iterator[h.Finding]:
     yield h.job_finding(
         job,
         subject=h.service_subject(job, f"Kafka {nodes}"),
-        title=f"Kafka {nodes} does not respond: requests time out, and no record has moved for {lasted}",
+        title=f"Kafka {nodes} does not respond in time: requests time out, and no record has moved for {lasted}",
         why=f"{h.fmt.plural(count, 'connection')} of {h.fmt.listed(clients, ' and ') or 'clients'} "
         f"closed after a request without a response, and no record has moved for {lasted}",
         severity=h.Severity.CRITICAL,
