@@ -450,29 +450,14 @@ def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> floa
         members: the loads of its task.
         parallelism: the parallelism of its task. Most subtasks must have metrics.
     """
-    others = [
-        _over_the_time_of(load, other, other.records)
-        for other in _comparable_siblings(load, members)
-    ]
+    others = [other.records for other in _comparable_siblings(load, members)]
     return _ratio_to_mean(load.records, others, parallelism, MANY_RECORDS)
 
 
 def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
     """Return a subtask's bytes as a multiple of its siblings' mean, like `records_ratio`."""
-    others = [
-        _over_the_time_of(load, other, other.bytes) for other in _comparable_siblings(load, members)
-    ]
+    others = [other.bytes for other in _comparable_siblings(load, members)]
     return _ratio_to_mean(load.bytes, others, parallelism, FEWEST_BYTES)
-
-
-def _over_the_time_of(load: Load, other: Load, count: float | None) -> float | None:
-    """Return a sibling's count, scaled to the number of samples of the subtask.
-
-    After a restart on another TaskManager, a subtask has fewer samples than its siblings.
-    """
-    if count is None or not load.samples or not other.samples:
-        return count
-    return count * load.samples / other.samples
 
 
 def _comparable_siblings(load: Load, members: Sequence[Load]) -> list[Load]:
