@@ -151,7 +151,7 @@ def _offsets(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Fi
 def _records(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield a finding about the first query with batches that waited while Kafka did not respond."""
     for query, _ in assessed.queries:
-        delayed = [t for t in query.triggers if _was_delayed(assessed.app, query, t, limits)]
+        delayed = _delayed_triggers(assessed.app, query, limits)
         finding = _waiting_batch(assessed, query, limits)
         if finding is None and delayed:
             finding = _recovered(assessed, query, delayed, limits)
@@ -184,14 +184,15 @@ def _waiting_batch(
     )
 
 
-def _was_delayed(
-    app: h.ApplicationFacts, query: h.QueryFacts, trigger: h.Trigger, limits: Limits
-) -> bool:
-    """Return whether a trigger that has ended took long because Kafka did not respond."""
-    took = trigger.duration_ms or 0
-    others = [t.duration_ms for t in query.triggers if t.duration_ms is not None and t != trigger]
+def _delayed_triggers(
+    app: h.ApplicationFacts, query: h.QueryFacts, limits: Limits
+) -> list[h.Trigger]:
+    """Return the triggers that have ended and took long because Kafka did not respond."""
+    # The longest trigger may itself have waited.
+    others = sorted(t.duration_ms for t in query.triggers if t.duration_ms is not None)[:-1]
     least = max(limits.running_time, limits.ratio * median(others) if others else 0)
-    return took >= least and len(_requests_of(app, trigger)) >= limits.requests
+    long = [t for t in query.triggers if (t.duration_ms or 0) >= least]
+    return [t for t in long if len(_requests_of(app, t)) >= limits.requests]
 
 
 def _requests_of(app: h.ApplicationFacts, trigger: h.Trigger) -> list[h.Record]:
