@@ -741,6 +741,20 @@ def test_threads_that_wait_for_the_storage_while_no_source_acknowledges(
     assert [one.cause for one in silent] == ([] if found else ["checkpoint-lock-held"])
 
 
+@pytest.mark.parametrize(("later", "state"), [(0, State.ONGOING), (3, State.RECOVERED)])
+def test_a_wait_for_the_storage_is_over_once_a_later_checkpoint_completes(
+    later: int, state: State
+) -> None:
+    job = Bench()
+    job.completes(5)
+    job.expires(2)
+    job.completes(later)
+    stacks = (waits_for_s3(310), waits_for_s3(312))
+    (found,) = findings(storage_throttled.RULE, job.facts(jobs=(job.job(stacks=stacks),)))
+    assert found.state is state
+    assert ("did not" in found.title) is (state is State.RECOVERED)
+
+
 def test_slow_storage_on_one_host() -> None:
     job = Bench()
     slow = {who: {"async_ms": 30_000, "end_to_end_ms": 30_100} for who in job.on("tm-3")}

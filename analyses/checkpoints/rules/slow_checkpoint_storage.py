@@ -170,14 +170,16 @@ def _waits(job: h.Job, wait: StorageWait) -> h.Finding:
     subject, where = _storage(job)
     numbers = h.fmt.listed((str(c.id) for c in wait.checkpoints[-3:]), " and ")
     name = "checkpoint" if len(wait.checkpoints) == 1 else "checkpoints"
-    series = h.episodes(job)
+    over = any(c.id > wait.checkpoints[-1].id for c in job.completed)
+    state = h.State.RECOVERED if over else h.State.ONGOING
+    fatal = not over and h.fatal_at_end(job, h.episodes(job))
     votes = h.votes_for({"storage-awaited": wait.clause}, RULE.signals)
     return h.job_finding(
         job,
         subject=subject,
-        severity=h.grade(state=h.State.ONGOING, share=1, fatal=h.fatal_at_end(job, series)),
-        state=h.State.ONGOING,
-        title=f"The checkpoint storage{where} does not complete the requests of {name} {numbers}",
+        severity=h.grade(state=state, share=1, fatal=fatal),
+        state=state,
+        title=f"The checkpoint storage{where} {'did' if over else 'does'} not complete the requests of {name} {numbers}",
         why=wait.clause,
         cause="slow-checkpoint-storage",
         confidence=h.weigh(votes),
