@@ -49,20 +49,43 @@ class SlowService:
     evidence: tuple[Evidence, ...] = ()
 
 
-def service_name(job: JobQueues, system: str) -> str:
-    """Return the name of a system, with host and port if the inputs contain them."""
+def service_name(job: JobQueues, system: str, client: str | None = None) -> str:
+    """Return the name of a system, with host and port if the inputs contain them.
+
+    No metric of Flink shows which broker of a cluster is slow, so several brokers stand for their cluster.
+
+    Args:
+        job: the job.
+        system: the system.
+        client: for Kafka, `Consumer` or `Producer` if only the cluster of these clients is meant.
+    """
     if system != KAFKA:
         return job.neighbours.named(system)
-    found = sorted(_addresses(job, "server") - _addresses(job, "unreachable"))
-    return f"{system} at {fmt.listed(found[:_NAMED], ' and ')}" if found else system
+    found = sorted(_servers(job, client) - _addresses(job, "unreachable"))
+    if len(found) > 1:
+        return f"the {system} cluster of {fmt.listed(found[:_NAMED])}"
+    return f"{system} at {found[0]}" if found else system
 
 
-def _addresses(job: JobQueues, kind: str) -> set[str]:
+def _servers(job: JobQueues, client: str | None) -> set[str]:
+    """Return the brokers that the clients of the job use: of one kind of client if the two kinds use different clusters."""
+    reads, writes = (_addresses(job, "server", each) for each in ("Consumer", "Producer"))
+    if client is None or not reads or not writes or reads & writes:
+        return _addresses(job, "server")
+    return writes if client == "Producer" else reads
+
+
+def _addresses(job: JobQueues, kind: str, client: str | None = None) -> set[str]:
     """Return the brokers in log records of clients. Unreachable brokers are left out, because they cannot be the slow
     broker.
     """
-    found = (i.text.get("address") for i in job.job.incidents if i.kind == kind)
-    return {server_name(address) for address in found if address}
+    found = (
+        address
+        for incident in job.job.incidents
+        if incident.kind == kind and client in (None, incident.text.get("client"))
+        for address in (incident.text.get("address") or "").split(",")
+    )
+    return {server_name(address.strip()) for address in found if address.strip()}
 
 
 def source_system(job: JobQueues, source: str) -> str:
@@ -73,7 +96,11 @@ def source_system(job: JobQueues, source: str) -> str:
         or any(incident.kind == "server" for incident in job.job.incidents)
         or any("fetch_throttled_ms" in sample.gauges for sample in samples)
     )
-    return service_name(job, KAFKA) if kafka else f"the system behind {fmt.shorten(source)}"
+    return (
+        service_name(job, KAFKA, "Consumer")
+        if kafka
+        else f"the system behind {fmt.shorten(source)}"
+    )
 
 
 def is_sink(job: JobQueues, task: str) -> bool:
@@ -139,8 +166,8 @@ def _slow_broker(job: JobQueues, task: str) -> SlowService | None:
         why = "the buffer of its producer is full"
     else:
         return None
-    name, numbers = service_name(job, KAFKA), _numbers(latency, throttled)
-    return SlowService(name=name, cause=cause, why=why, measurements=numbers)
+    name = service_name(job, KAFKA, "Producer")
+    return SlowService(name=name, cause=cause, why=why, measurements=_numbers(latency, throttled))
 
 
 def _merged(samples: Sequence[Sample], name: str) -> Gauge | None:

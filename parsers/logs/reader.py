@@ -60,6 +60,8 @@ PARTIAL_BYTES: Final = 1024 * 1024
 WRAPPED_LINES: Final = 3
 _DIAGNOSTICS: Final = 12  # maximum lines of YARN's diagnostics below the line about a container
 _CRASH_LINES: Final = 20  # maximum lines read from the start of a JVM crash report
+_CLIENT_OPTIONS: Final = 40  # options are sorted by name
+_BOOTSTRAP: Final = re.compile(r"\s{0,40}bootstrap\.servers = \[(?P<servers>[^\]\n]{1,2000})\]")
 _SIGNAL: Final = re.compile(
     r"(?:SIG[A-Z0-9]{2,8}|EXCEPTION_[A-Z_]{3,40}|Internal Error) \([^()\n]{1,120}\)"
 )
@@ -204,6 +206,8 @@ class Reader:
             self._add_crash(record, row)
         if found.template.id == "out-of-memory":
             self._add_process(record, row)
+        if found.template.id == "kafka-client-configured":
+            self._add_bootstrap_servers(record, row)
         return row
 
     def _message_on_line(self, record: Record, state: _State) -> Recognized | None:
@@ -490,6 +494,13 @@ class Reader:
             framed = framed or text.startswith("Problematic frame:")
         row["cause"] = (row["cause"] + "".join(parts))[:CAUSE_CHARACTERS]
         row["fields"] = {"exception": row["cause"]}
+
+    def _add_bootstrap_servers(self, record: Record, row: dict[str, Any]) -> None:
+        """Add the brokers that a client of Kafka connects to first, from the list of its options."""
+        for text in islice(self._continuation(record), _CLIENT_OPTIONS):
+            if (found := _BOOTSTRAP.match(text)) is not None:
+                row["fields"] = {**(row.get("fields") or {}), "address": found["servers"]}
+                return
 
     def _add_process(self, record: Record, row: dict[str, Any]) -> None:
         """Add the process that ran out of memory, identified by the record and the stack frames below it."""

@@ -46,14 +46,14 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     if len(checkpoints) < limits.commits:
         return
     times = [incident.time_us for incident in found if incident.time_us is not None]
-    name = h.service_name(job, h.KAFKA)
+    name = h.service_name(job, h.KAFKA, "Consumer")
     error = h.class_of(found[-1])
     denied = error is not None and "denied" in error
     count = h.fmt.plural(len(checkpoints), "checkpoint")
     yield h.job_finding(
         job,
         subject=h.service_subject(job, name),
-        title=f"{name} did not accept the offset commits of {count}: the lag of the consumer group is wrong",
+        title=f"{h.fmt.capital(name)} did not accept the offset commits of {count}: the lag of the consumer group is wrong",
         why=f"the offset commits of {count} failed",
         severity=h.Severity.WARNING,
         state=h.state_at_end(job, max(times, default=None), limits.recent),

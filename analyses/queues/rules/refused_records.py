@@ -51,11 +51,11 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     count = sum(int(incident.text.get("records", "1")) for incident in found)
     lasted = h.fmt.duration(h.outage_s(found) * 1000)
     topic = found[-1].text.get("partition", "").rpartition("-")[0]
-    name = h.service_name(job, h.KAFKA)
+    name = h.service_name(job, h.KAFKA, "Producer")
     yield h.job_finding(
         job,
         subject=h.service_subject(job, name),
-        title=f"{name} rejects records for topic {topic}: too few replicas are in sync",
+        title=f"{h.fmt.capital(name)} rejects records for topic {topic}: too few replicas are in sync",
         why=f"it rejected {h.fmt.plural(count, 'batch', 'batches')} of the sink in {lasted}",
         severity=h.Severity.WARNING,
         state=h.state_at_end(job, last_us, limits.recent),

@@ -46,9 +46,9 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         if service is None or h.waits_for_database(job, spell.task):
             continue
         task = h.fmt.shorten(spell.task)
-        title = f"{service.name} is slow: {task} waits for it"
+        title = f"{h.fmt.capital(service.name)} is slow: {task} waits for it"
         if service.cause == "kafka-quota":
-            title = f"{service.name} throttles {task} because of a quota"
+            title = f"{h.fmt.capital(service.name)} throttles {task} because of a quota"
         found = h.spell_finding(job, spell, title)
         remedies = _LOOKUP_REMEDIES if service.lookup else _REMEDIES.get(service.cause, ())
         remedies = _STATEMENT_REMEDIES if service.statement else remedies
