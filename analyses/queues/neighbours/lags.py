@@ -500,6 +500,9 @@ def has_back_pressured_sources(job: JobQueues) -> bool:
     )
 
 
+BUSY: Final = 0.8
+"""Minimum busy time of a subtask that cannot keep up with its partition. An idle one waits for the broker."""
+
 Hot = tuple[SubtaskKey, Trend, float]
 
 
@@ -521,31 +524,59 @@ def hot_subtask(
     """
     windows = pending_of(job, task)
     waiting = {key: gauge.mean for key, gauge in windows[max(windows)].items()} if windows else {}
-    if len(waiting) < 2 or not any(waiting.values()):
-        return None
-    key = max(waiting, key=lambda key: (waiting[key], key))
-    load = loads_in(job).get(key)
-    if load is not None and load.waits and load.wait_measured:
+    if len(waiting) < 2:
         return None
     emitted = {
         each: sum(s.increases.get("records_out", 0.0) for s in job.samples.get(each, ()))
         for each in waiting
     }
-    part = waiting[key] / sum(waiting.values())
-    if part < share or waiting[key] < ratio * _mean_of_others(waiting, key):
+    key = max(waiting, key=lambda key: (waiting[key], emitted[key], key))
+    load = loads_in(job).get(key)
+    waits = load is not None and load.waits and load.wait_measured
+    if waits or emitted[key] < records * _mean_of_others(emitted, key):
         return None
-    trend = trend_of(job, task, key)
-    more = emitted[key] >= records * _mean_of_others(emitted, key)
-    return (key, trend, part) if more and trend and is_falling_behind(trend, behind_s) else None
+    alone = ratio * _mean_of_others(waiting, key)
+    trend = trend_of(job, task, key) if waiting[key] else None
+    stands_out = waiting[key] >= max(share * sum(waiting.values()), alone)
+    if stands_out and trend is not None and is_falling_behind(trend, behind_s):
+        return key, trend, waiting[key] / sum(waiting.values())
+    return _hot_by_group(job, key, share, ratio, behind_s)
+
+
+def _hot_by_group(
+    job: JobQueues, key: SubtaskKey, share: float, ratio: float, behind_s: float
+) -> Hot | None:
+    """Return a subtask if it is busy and the consumer group has a hot partition.
+
+    Such a subtask rarely fetches, so its own numbers are too low. The group knows the partition's lag.
+    """
+    load = loads_in(job).get(key)
+    if load is None or (load.busy or 0.0) < BUSY:
+        return None
+    name = hot_partition(job, share, ratio)
+    trend = None if name is None else group_trend(job, name)
+    if name is None or trend is None or not is_falling_behind(trend, behind_s):
+        return None
+    return key, trend, _share_of_lag(job, name)
 
 
 def _mean_of_others(values: Mapping[SubtaskKey, float], key: SubtaskKey) -> float:
     return sum(value for other, value in values.items() if other != key) / (len(values) - 1)
 
 
+def _last_lags(job: JobQueues) -> dict[str, int]:
+    """Return the last known lag of each partition of the consumer group."""
+    return {name: each[-1].row.lag or 0 for name, each in partitions_of_job(job).items()}
+
+
+def _share_of_lag(job: JobQueues, partition: str) -> float:
+    last = _last_lags(job)
+    return last[partition] / sum(last.values())
+
+
 def hot_partition(job: JobQueues, share: float, ratio: float) -> str | None:
     """Return the partition with most of the consumer group's lag, or None if none stands out."""
-    last = {name: each[-1].row.lag or 0 for name, each in partitions_of_job(job).items()}
+    last = _last_lags(job)
     if len(last) < 2:
         return None
     name = max(last, key=lambda name: (last[name], name))
