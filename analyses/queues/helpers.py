@@ -115,7 +115,7 @@ from flowdiag.analyses.queues.neighbours.outages import (
     spells_of_records,
     unanswered_since,
 )
-from flowdiag.analyses.queues.neighbours.resets import lossy_resets
+from flowdiag.analyses.queues.neighbours.resets import LossyReset, lossy_resets
 from flowdiag.analyses.queues.proof import (
     GC_TIME,
     WAITING,

@@ -18,11 +18,11 @@ class LossyReset:
     """A position that was out of range.
 
     Args:
-        lost: number of records between the old and the new position; None if the new position is unknown or lower.
+        skipped: number of records from the old to the new position, negative if the new one is lower; None if unknown.
     """
 
     partition: str
-    lost: int | None
+    skipped: int | None
     time_us: int | None
     ref: Ref | None
 
@@ -33,7 +33,7 @@ def lossy_resets(job: JobQueues) -> list[LossyReset]:
     return [
         LossyReset(
             partition=old.text["partition"],
-            lost=_lost_record_count(old, records),
+            skipped=_skipped(old, records),
             time_us=old.time_us,
             ref=old.ref,
         )
@@ -42,7 +42,7 @@ def lossy_resets(job: JobQueues) -> list[LossyReset]:
     ]
 
 
-def _lost_record_count(old: Incident, records: list[Incident]) -> int | None:
+def _skipped(old: Incident, records: list[Incident]) -> int | None:
     for new in records:
         if new.text.get("partition") != old.text.get("partition") or not new.text.get("to"):
             continue
@@ -50,6 +50,5 @@ def _lost_record_count(old: Incident, records: list[Incident]) -> int | None:
             None if None in (old.time_us, new.time_us) else (new.time_us or 0) - (old.time_us or 0)
         )
         if after is not None and 0 <= after <= _AFTER_US:
-            lost = int(new.text["to"]) - int(old.text["offset"])
-            return lost if lost > 0 else None
+            return int(new.text["to"]) - int(old.text["offset"])
     return None
