@@ -40,6 +40,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
     roots,
     slow_taskmanager_of_task,
     unblocked_sources,
+    were_sampled_alike,
 )
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
@@ -66,7 +67,13 @@ from flowdiag.analyses.queues.neighbours.lags import (
     job_trend,
     stays_short,
 )
-from flowdiag.analyses.queues.starts import age_us, begins_near, has_resumed, restarted_at_end
+from flowdiag.analyses.queues.starts import (
+    age_us,
+    begins_near,
+    has_restarted,
+    has_resumed,
+    restarted_at_end,
+)
 from flowdiag.analyses.queues.working import cpu_use
 
 BRIDGE: Final = 1
@@ -107,6 +114,8 @@ class Spell:
         samples: number of samples of the subtask with the fewest.
         age_us: time from the last start of the job to the end of the spell; infinite if unknown.
         blocks_sources: whether a source is back-pressured all the time.
+        restarted: whether the job restarted within the spell, and some of its subtasks were sampled only afterwards. They
+            are not comparable with the others, because a subtask that restores its state counts as busy.
         fatal: whether no checkpoint completes, or no record moves, at the end of the input.
         then: the next culprit, if tasks still wait after the spell.
     """
@@ -126,6 +135,7 @@ class Spell:
     blocks_sources: bool = False
     after_start: bool = False
     resumed: bool = False
+    restarted: bool = False
     ended_by_start: bool = False
     draining: bool = False
     keeps_up: bool = False
@@ -185,12 +195,11 @@ class Spell:
             return False
         if (self.draining or self.keeps_up) and self.whole:
             return True
-        if self.state is State.RECOVERED and self.then is not None:
-            return False
         if self.state is State.RECOVERED:
-            return (self.after_start or self.ended_by_start) and (
-                self.whole or self.duration_us <= SHORT_US
-            )
+            by_start = self.after_start or self.ended_by_start
+            return self.then is None and by_start and (self.whole or self.duration_us <= SHORT_US)
+        if self.restarted and self.cause == "slow-taskmanager":
+            return self.age_us < CATCH_UP_US
         if self.cause not in (None, "slow-operator"):
             return False
         if self.resumed:
@@ -643,6 +652,8 @@ def _judge_root(
         ),
         after_start=begins_near(job.starts_us, first_us),
         resumed=has_resumed(job, first_us),
+        restarted=has_restarted(job, first_us, last_us)
+        and not were_sampled_alike(view.by_task[root.task]),
         ended_by_start=state is State.RECOVERED and restarted_at_end(job, last_us),
         draining=is_draining(held) or _works_off_backlog(job),
         keeps_up=_has_short_lag(job),

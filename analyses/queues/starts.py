@@ -35,6 +35,13 @@ def restarted_at_end(job: JobQueues, last_us: int | None) -> bool:
     )
 
 
+def has_restarted(job: JobQueues, first_us: int | None, last_us: int | None) -> bool:
+    """Return whether the job was restored or restarted between two times."""
+    if first_us is None or last_us is None:
+        return False
+    return any(first_us < us < last_us for us in _resumed_us(job))
+
+
 def has_resumed(job: JobQueues, first_us: int | None) -> bool:
     """Return whether the job ran before the spell and restarted shortly before it."""
     if first_us is None:

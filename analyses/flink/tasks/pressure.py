@@ -53,6 +53,7 @@ MOST_ALIKE: Final = 2 / 3  # share of a task's busy subtasks above which the tas
 # Minimum ratio to the cost per record elsewhere, if several subtasks of one TaskManager reach it.
 COSTLY_TOGETHER: Final = 2.0
 HALF_BUSY: Final = 0.4  # share of the time; a slow TaskManager with less work delays no other task
+SAMPLED_LESS: Final = 0.2  # maximum difference in the number of samples, as a share
 ALIKE: Final = 1.5  # maximum ratio to the median, up or down; the spread on healthy hosts
 
 IN_POOL: Final = ("Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage")
@@ -602,8 +603,13 @@ def _costs_relative(mine: Sequence[Load], ranked: Sequence[float]) -> list[float
 def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskManager | None:
     """Return the only TaskManager on which a record costs at least twice as much, or None.
 
-    It must run at least two of the task's subtasks, with at least as many similar subtasks elsewhere.
+    It must run at least two of the task's subtasks, with at least as many similar subtasks elsewhere. All must be
+    sampled for about as long: a subtask that restores its state counts as busy, too.
     """
+    return _costly_taskmanager(task, members) if were_sampled_alike(members) else None
+
+
+def _costly_taskmanager(task: str, members: Sequence[Load]) -> SlowTaskManager | None:
     costs: dict[str, list[float]] = defaultdict(list)
     for load in members:
         cost = load.comparable_cost
@@ -626,6 +632,13 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
     if alike and busy and min(mine) >= COSTLY_TOGETHER * middle:
         return SlowTaskManager(manager, (task,), min(mine) / middle)
     return None
+
+
+def were_sampled_alike(members: Sequence[Load]) -> bool:
+    """Return whether the subtasks have similar numbers of samples."""
+    counts = [load.samples for load in members]
+    most = max(counts, default=0)
+    return most - min(counts, default=0) <= max(1, SAMPLED_LESS * most)
 
 
 def is_stalled(load: Load) -> bool:
