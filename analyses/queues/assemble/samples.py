@@ -149,8 +149,11 @@ def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
 
 
 def _merge_reporters(reported: Sequence[Sample]) -> Sample:
-    """Return the sample of the reporter with the most values, with missing values filled in from the others."""
-    ranked = sorted(reported, key=lambda sample: -sample.samples)
+    """Return the sample of the reporter with the most values, with missing values filled in from the others.
+
+    Of two with equally many, the one that covers more time wins, whatever the order of the inputs.
+    """
+    ranked = sorted(reported, key=_covered, reverse=True)
     best = ranked[0]
     if len(ranked) == 1:
         return best
@@ -167,6 +170,12 @@ def _merge_reporters(reported: Sequence[Sample]) -> Sample:
         increases=increases,
         resets=max(s.resets for s in ranked),
     )
+
+
+def _covered(sample: Sample) -> tuple[int, int, int]:
+    """Return the number of values in a sample, the time that they cover, and the time of the last one."""
+    last_us = sample.last_us or 0
+    return sample.samples, last_us - (sample.first_us or last_us), last_us
 
 
 def taskmanager_sample_of(row: Row) -> TaskManagerSample:
