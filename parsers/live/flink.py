@@ -31,18 +31,21 @@ from flowdiag.parsers.json_values import (
     as_count,
     as_integer,
     as_moment,
-    as_number,
     as_string,
     object_at,
     objects_at,
 )
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.flink_values import (
+    MEANS_OF_A_MINUTE,
+    Values,
+    add_values,
     busy_share,
     ended_rescales,
     interval_ms,
     options_of,
     process_ids,
+    recent_loads,
     source_ids,
     subtask_loads,
     task_ids,
@@ -146,15 +149,14 @@ class _Job:
     refreshed_ms: int | None = None
     lists: int = LISTED_TICKS  # remaining ticks that list metric IDs
     turn: int = 0  # position in the rotation through the subtasks that are not suspects
+    loads: Values = field(default_factory=dict)  # of the last tick
+    loads_ms: int = 0  # time of these loads
 
 
 class _ListedJob(NamedTuple):
     jid: str
     name: str
     state: str
-
-
-Values = dict[tuple[str, int], dict[str, float]]  # (vertex, subtask) -> metric -> value
 
 
 async def collect_flink(
@@ -595,7 +597,7 @@ class _Collector:
             # Up to Flink 1.12, the time of the fetch is unknown, but equal numbers indicate the same refresh.
             compare = False if refreshed else sorted(items, key=str)
             self._watch.keep(path, items, time_ms, at_ms=at_ms, compare=compare)
-            _add_values(vertex, items, values)
+            add_values(vertex.id, items, values)
         self._suspect_by_load(job, values)
 
     async def _refresh_time(self, job: _Job) -> int | None:
@@ -730,6 +732,7 @@ class _Collector:
     def _suspect_by_load(self, job: _Job, values: Values) -> None:
         """Mark the TaskManagers of the busiest subtasks as suspects, if any subtask is back-pressured or always busy."""
         vertices = {vertex.id: vertex for vertex in job.vertices}
+        values = self._recent_loads(job, values)
         if not any(
             value.get("backPressuredTimeMsPerSecond", 0.0) >= 500
             or value.get("isBackPressured") == 1
@@ -742,6 +745,15 @@ class _Collector:
         )
         for _, (vertex_id, index) in busy[:3]:
             self._suspects += _managers_at(vertices[vertex_id], [index])
+
+    def _recent_loads(self, job: _Job, values: Values) -> Values:
+        """Return the loads since the last tick, as far as means over a minute show them."""
+        before, before_ms = job.loads, job.loads_ms
+        job.loads, job.loads_ms = values, job.refreshed_ms or now_ms() + self._skew_ms
+        elapsed_ms = job.loads_ms - before_ms
+        if self._version < MEANS_OF_A_MINUTE or not before or elapsed_ms <= 0:
+            return values
+        return recent_loads(values, before, elapsed_ms)
 
     async def _dump_threads(self) -> None:
         """Take thread dumps of the TaskManagers that run suspects (1.11 and later)."""
@@ -774,17 +786,6 @@ def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | N
         if host and other.split(".")[0] == host.split(".")[0]
     ]
     return found[0] if len(found) == 1 else None
-
-
-def _add_values(vertex: _Vertex, items: Iterable[Any], values: Values) -> None:
-    for item in items:
-        if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
-            continue
-        index, _, name = item["id"].partition(".")
-        text = str(item.get("value")).lower()
-        value = {"true": 1.0, "false": 0.0}.get(text, as_number(item.get("value")))
-        if value is not None and index.isdecimal():
-            values.setdefault((vertex.id, int(index)), {})[name] = value
 
 
 def _managers_at(vertex: _Vertex, indices: Iterable[int]) -> list[str]:

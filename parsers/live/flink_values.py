@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from flowdiag.parsers.json_values import as_count, as_number, objects_at
 from flowdiag.parsers.live.metric_names import (
@@ -78,6 +78,54 @@ def busy_share(value: Mapping[str, float]) -> float:
     if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):
         return 1 - value["idleTimeMsPerSecond"] / 1000
     return 0.0
+
+
+MEANS_OF_A_MINUTE: Final = (1, 18)
+"""The first version whose busy, idle and back-pressured times are means over the last minute."""
+_MINUTE_MS: Final = 60_000
+_TIMES: Final = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond", "idleTimeMsPerSecond")
+
+
+Values = dict[tuple[str, int], dict[str, float]]
+"""Values of metrics by the ID of the vertex and the index of the subtask."""
+
+
+def add_values(vertex_id: str, items: Iterable[Any], values: Values) -> None:
+    """Add the metrics in a response about a vertex, with 1 and 0 for true and false."""
+    for item in items:
+        if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
+            continue
+        index, _, name = item["id"].partition(".")
+        text = str(item.get("value")).lower()
+        value = {"true": 1.0, "false": 0.0}.get(text, as_number(item.get("value")))
+        if value is not None and index.isdecimal():
+            values.setdefault((vertex_id, int(index)), {})[name] = value
+
+
+def recent_loads(values: Values, before: Values, elapsed_ms: int) -> Values:
+    """Return the values with the times since an earlier request; see `since_before`."""
+    return {
+        key: since_before(value, before.get(key, {}), elapsed_ms) for key, value in values.items()
+    }
+
+
+def since_before(
+    value: Mapping[str, float], before: Mapping[str, float], elapsed_ms: int
+) -> dict[str, float]:
+    """Estimate the times since an earlier request from means over the last minute.
+
+    A task that blocks suddenly needs almost a minute to reach a mean of 90%.
+
+    >>> since_before({"busyTimeMsPerSecond": 170.0}, {"busyTimeMsPerSecond": 0.0}, 10_000)
+    {'busyTimeMsPerSecond': 1000.0}
+    """
+    factor = _MINUTE_MS / min(max(elapsed_ms, 1000), _MINUTE_MS)
+    recent = {
+        name: min(max(before[name] + (value[name] - before[name]) * factor, 0.0), 1000.0)
+        for name in _TIMES
+        if name in value and name in before
+    }
+    return {**value, **recent}
 
 
 def subtask_loads(body: object) -> Iterator[tuple[int, float]]:

@@ -179,6 +179,34 @@ def test_the_jobmanager_is_dumped_if_a_checkpoint_waits_for_it(
         assert server.paths().count("/jobmanager/thread-dump") == dumps
 
 
+@pytest.mark.parametrize(("after_10_s", "dumps"), [(20, False), (170, True)])
+def test_a_task_that_blocks_suddenly_is_a_suspect_before_its_mean_over_a_minute_is_high(
+    after_10_s: int, dumps: bool, tmp_path: Path
+) -> None:
+    flink = RecordedFlink()
+    flink.answers.update(
+        {f"/taskmanagers/taskmanager-{i}/thread-dump": {"threadInfos": []} for i in (1, 2, 3)}
+    )
+    times = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond", "idleTimeMsPerSecond")
+    ticks = Counter[str]()
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        reply = flink(path, query)
+        if not path.endswith("/metrics") or "get" not in query:
+            return reply
+        ticks[path] += 1
+        rise = after_10_s * (ticks[path] - 1)
+        values = json.loads(reply.body)
+        for item in values:
+            if item["id"].endswith(times):
+                item["value"] = str(1000 - rise if "idle" in item["id"] else rise)
+        return as_json(values)
+
+    with serving(respond) as server:
+        collect(server.url, tmp_path / "c", ticks=2)
+        assert any(path.endswith("thread-dump") for path in server.paths()) == dumps
+
+
 def test_up_to_1_12_equal_numbers_are_one_sample(tmp_path: Path) -> None:
     with serving(RecordedFlink("1.10.3")) as server:
         collect(server.url, tmp_path / "c", ticks=3)

@@ -35,13 +35,12 @@ from flowdiag.analyses.queues.facts import (
     TaskManagerSample,
 )
 from flowdiag.parsers.json_values import as_number
+from flowdiag.parsers.live.flink_values import MEANS_OF_A_MINUTE
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of
 
 NO_NEIGHBOURS: Final = Neighbours()
 _ENDS: Final = frozenset({"cancelled", "finished"})
-MEANS_OF_A_MINUTE: Final = (1, 18)
-"""From this version on, Flink reports busy, idle and back-pressured times as means over the last minute."""
 
 
 def assemble_queues(
