@@ -61,22 +61,32 @@ def _reversals(loop: list[h.Rescale]) -> int:
     return sum(one != other for one, other in pairwise(up))
 
 
-def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Finding:
+def _frequent_taskmanager(loop: list[h.Rescale]) -> tuple[str | None, str | None, int]:
+    """Return the TaskManager whose loss usually precedes a rescale, its host, and how often; 0 if there is none.
+
+    The victims of a rolling restart differ.
+    """
     lost = Counter((r.taskmanager, r.host) for r in loop if r.taskmanager or r.host)
     ((taskmanager, host), times) = lost.most_common(1)[0] if lost else ((None, None), 0)
+    is_usual = times >= 2 and times > lost.total() / 2
+    return (taskmanager, host, times) if is_usual else (None, None, 0)
+
+
+def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Finding:
+    taskmanager, host, times = _frequent_taskmanager(loop)
+    named = times > 0
     scaled = autoscaling.events_of(job.cluster, job).get("report", [])
     widths = [loop[0].before, *(rescale.after for rescale in loop)]
     span = (loop[-1].time_us - loop[0].time_us) / 1000
     last_us = job.cluster.last_us or loop[-1].time_us
     ongoing = last_us - loop[-1].time_us <= limits.gap * 1_000_000
-    # Name a TaskManager only if it is usually the same one, not the victims of a rolling restart.
-    named = times >= 2 and times > lost.total() / 2
     place = h.fmt.place(taskmanager, host) if named else "a TaskManager"
     requested = sum(rescale.cause == "requirements" for rescale in loop)
     remedies = ["taskmanager", "cooldown", "stabilization"]
     if requested > len(loop) / 2:
         remedies = ["boundary", "cooldown"] if scaled else ["cooldown"]
-    why = f"{place} disappeared {h.fmt.plural(times, 'time')}" if named else f"{len(loop)} rescales"
+    count = f"{len(loop)} rescales within {h.fmt.duration(span)}"
+    repeated = f": {place} disappeared {h.fmt.plural(times, 'time')}" if named else ""
     return h.start_finding(
         job,
         ongoing=ongoing,
@@ -84,9 +94,8 @@ def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Fin
         subject=h.job_subject(job, "taskmanager", taskmanager=taskmanager, host=host)
         if named
         else None,
-        title=f"{len(loop)} rescales within {h.fmt.duration(span)}, "
-        f"between {min(widths)} and {max(widths)} slots: {why}",
-        why=why,
+        title=f"{count}, between {min(widths)} and {max(widths)} slots" + repeated,
+        why=repeated.removeprefix(": ") or count,
         cause="rescale-loop",
         rank=h.Rank.REPETITION,
         first_us=loop[0].time_us,
