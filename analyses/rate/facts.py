@@ -154,11 +154,16 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Records that tasks of a direct stream read from a partition, according to executor logs."""
+    """Records that tasks of a direct stream read from a partition, according to executor logs.
+
+    `fewest` and `most` are the extremes of a task; None if unknown.
+    """
 
     name: str  # orders-3
     records: int
     tasks: int
+    fewest: int | None = None
+    most: int | None = None
     ref: Ref | None = None
 
 

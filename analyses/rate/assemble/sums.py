@@ -59,6 +59,8 @@ def partitions_of(rows: Iterable[Row]) -> tuple[Partition, ...]:
             name=row["partition"],
             records=row["records"],
             tasks=row["tasks"],
+            fewest=row.get("fewest"),
+            most=row.get("most"),
             ref=optional_ref_of(row),
         )
         for row in rows

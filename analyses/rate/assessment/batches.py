@@ -348,7 +348,7 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
             (
                 limit is not None,
                 Stability.INCONCLUSIVE,
-                f"{takes}, {limit}, and the input has no counts of incoming records",
+                f"{takes}, {limit}",
             ),
             (True, Stability.STABLE, takes),
         )
@@ -361,12 +361,20 @@ def _keeps_failing(failed: Sequence[Batch], done: Sequence[Batch]) -> bool:
 
 
 def _limit_set(app: ApplicationFacts) -> str | None:
-    """Return the setting that may limit the source. Whether it does would only show in record counts."""
+    """Return what may limit the source, as a clause. Whether it does would only show in record counts."""
+    without_counts = "and the input has no counts of incoming records"
     if pid.is_enabled(app):
-        return "back pressure is on"
-    for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION):
+        return f"back pressure is on, {without_counts}"
+    for name in (pid.MAX_RATE, *([] if app.partitions else [pid.MAX_PER_PARTITION])):
         if 0 < (pid.number(app.settings.get(name)) or 0) < pid.NO_LIMIT:
-            return f"{name} is set"
+            return f"{name} is set, {without_counts}"
+    sizes = {size for one in app.partitions for size in (one.fewest, one.most)}
+    tasks = min((one.tasks for one in app.partitions), default=0)
+    if not app.settings and len(sizes) == 1 and tasks >= d.FEW and any(sizes):
+        return (
+            f"each task reads exactly {fmt.plural(sizes.pop() or 0, 'record')} of its partition, as with a limit, "
+            "and the input has no settings"
+        )
     return None
 
 

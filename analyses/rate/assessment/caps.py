@@ -102,6 +102,12 @@ def _kafka_caps(
         if ranges:
             counted += 1
             reached += any(r.count >= full * limit * seconds for r in ranges)
-    if not counted or reached < fixed * counted:
+    if not counted:
+        # Without batch descriptions, executor logs show how many records each task read.
+        tasks = [one for one in app.partitions if one.tasks]
+        shares = [one.records / one.tasks / (limit * seconds) for one in tasks]
+        share = min(max(shares, default=0.0), 1.0)
+        return [Cap(kind="max-per-partition", per_s=limit, share=share)] if share >= full else []
+    if reached < fixed * counted:
         return []
     return [Cap(kind="max-per-partition", per_s=limit, share=reached / counted)]

@@ -16,7 +16,7 @@ For queries, it uses the backlog of each partition in the recent triggers: the l
 offset.
 
 Among at least `partitions` partitions, one must have `ratio` times the mean of the others, and at least `floor` records
-more. The same partition must stand out in `share` of the batches or triggers. The rule needs at least `min-batches`
+more. If a single task takes most of the time of the batches, `few` records are enough. The same partition must stand out in `share` of the batches or triggers. The rule needs at least `min-batches`
 batches or triggers. In addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a
 query, the backlog must grow.
 
@@ -34,6 +34,7 @@ from dataclasses import replace
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate import partitions as p
+from flowdiag.analyses.rate.detect.stragglers import waits_for_task
 
 
 class Limits(h.Limits):
@@ -42,6 +43,9 @@ class Limits(h.Limits):
     )
     floor: float = h.limit(
         1000, "records", "minimum number of records above the mean; fewer take almost no time"
+    )
+    few: float = h.limit(
+        20, "records", "the same if a single task takes most of the time: its records are expensive"
     )
     partitions: float = h.limit(
         3, "partitions", "minimum number of partitions; one of two always has more records"
@@ -60,11 +64,15 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         share=limits.share,
         fewest=limits.min_batches,
     )
+    if _wait_for_one_task(assessed):
+        least = replace(least, floor=limits.few)
     for state in assessed.dstreams:
         if h.is_limited(state) or h.is_at_limit(state, use=limits.use):
             found, evidence = _partition_of_batches(assessed, least)
             if found is not None:
-                yield _finding(assessed, None, found, evidence, limits)
+                late = h.batches.is_overloaded(state)
+                severity = h.Severity.CRITICAL if late else h.Severity.WARNING
+                yield _finding(assessed, None, found, evidence, limits, severity)
     for query, state in assessed.queries:
         if h.is_limited(state) and state.backlog is not None and state.backlog.is_rising:
             triggers = h.late_triggers(query.triggers)
@@ -74,6 +82,18 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             if found is not None:
                 evidence = h.evidence_of(triggers)
                 yield _finding(assessed, query.name or query.id, found, evidence, limits)
+
+
+def _wait_for_one_task(assessed: h.AssessedApplication) -> bool:
+    """Return whether most batches of the DStreams wait for their slowest task."""
+    units = [unit for flow in h.flows_of(assessed) if not flow.subject.query for unit in flow.units]
+    slow = [
+        unit
+        for unit in units
+        if unit.stage is not None
+        and waits_for_task(unit.duration_ms, unit.stage, ratio=3.0, floor=500, part=0.5)
+    ]
+    return bool(slow) and len(slow) >= h.defaults.MOSTLY * len(units)
 
 
 def _partition_of_batches(
@@ -97,6 +117,7 @@ def _finding(
     found: p.UnevenPartition,
     evidence: tuple[h.Evidence, ...],
     limits: Limits,
+    severity: h.Severity = h.Severity.WARNING,
 ) -> h.Finding:
     rest = found.others * (found.partitions - 1)
     share = h.fmt.percent(found.count / max(1.0, found.count + rest))
@@ -112,6 +133,7 @@ def _finding(
         split = replace(split, option="minPartitions", proposed=number)
     return h.application_finding(
         assessed,
+        severity=severity,
         subject=h.partition_subject(assessed.app, found.partition, query),
         title=f"Partition {found.partition} {text} of {found.partitions} partitions, and stands out "
         f"in {found.units} of {units}",
@@ -129,4 +151,6 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT310", judge, Limits, causes=("data-skew",), needs="work")
+RULE = h.Rule(
+    "RT310", judge, Limits, causes=("data-skew",), needs="work", severity=h.Severity.CRITICAL
+)
