@@ -11,6 +11,7 @@ from flowdiag.analyses.knowledge.message_advice import named_target, origin_note
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
+from flowdiag.parsers.exceptions import Classified
 
 
 def failed_query(
@@ -32,14 +33,14 @@ def failed_query(
     # Event logs contain no time for the end of a query, but logs and listeners do.
     last = max(record.time_us or 0 for record in records)
     found = exceptions.classify_record(ended[-1])
-    cause, _ = exceptions.cause_of_exception(found)
+    cause, missing = _cause_of(assessed, found)
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = _triggers_after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= worked
     severity, state = h.Severity.CRITICAL, h.State.ONGOING
     if recovered:
         severity, state = h.Severity.WARNING, h.State.RECOVERED
-    error = _error_of(ended[-1], cause)
+    error = _error_of(ended[-1], cause, missing)
     times = f" {len(ended)} times" if len(ended) > 1 else ""
     outcome = h.explanation(cause) or _UNKNOWN_OUTCOME
     if recovered or not pasted:
@@ -73,14 +74,33 @@ def failed_query(
             h.measurement("failed-runs", len(ended), "runs", over=h.fmt.plural(runs, "run")),
             *exceptions.exception_measurements(found),
         ),
-        evidence=h.evidence_of(ended),
-        actions=exceptions.failure_actions(assessed, ended[-1], error, "tolerate"),
+        evidence=h.evidence_of([*ended, *missing]),
+        actions=_actions(assessed, ended[-1], error, missing),
     )
 
 
-def _error_of(record: h.Record, cause: str) -> str:
-    """Return the decisive line of an exception, with the topic if only an outer exception names it."""
+def _cause_of(
+    assessed: h.AssessedApplication, found: Classified | None
+) -> tuple[str, list[h.Record]]:
+    """Return the cause, and the record about a missing topic if a timeout of Kafka's client hides it."""
+    cause, _ = exceptions.cause_of_exception(found)
+    missing = assessed.app.incidents_of("kafka-topic-missing")[-1:]
+    return ("unknown-topic", missing) if missing and cause == "kafka-timeout" else (cause, [])
+
+
+def _actions(
+    assessed: h.AssessedApplication, last: h.Record, error: str, missing: h.Sequence[h.Record]
+) -> tuple[h.Action, ...]:
+    if missing:
+        return h.remedies("unknown-topic", assessed.app)
+    return exceptions.failure_actions(assessed, last, error, "tolerate")
+
+
+def _error_of(record: h.Record, cause: str, missing: h.Sequence[h.Record]) -> str:
+    """Return the decisive line of an exception, with the topic if only an outer exception or another record names it."""
     error = h.fmt.shorten(error_line(record.cause), 400)
+    if missing:
+        return f"topic {missing[-1].fields['topic']} does not exist; {error}"
     topic = named_target(record.fields, error) if cause == "unknown-topic" else ""
     return f"{error.rstrip('.')} ({topic})" if topic else error
 
@@ -181,7 +201,7 @@ _CONTINUES: Final = 2  # minimum number of triggers that began after the failure
 
 
 def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
-    """Return the record with the longest text of each run, because that text contains the cause.
+    """Return the record of each run that shows a known cause, or else the longest text.
 
     Its fields are completed from the other records of the run, such as the frame of user code.
     """
@@ -190,16 +210,22 @@ def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
         by_run[record.fields.get("run_id", "")].append(record)
     ended = []
     for same in by_run.values():
-        longest = max(same, key=lambda record: len(record.cause or ""))
+        best = max(same, key=_informative)
         # What the script prints may have another class: the exception around the cause.
         fields = {
             name: text
-            for record in (*same, longest)
+            for record in (*same, best)
             for name, text in record.fields.items()
-            if name != "class" or record is longest
+            if name != "class" or record is best
         }
-        ended.append(replace(longest, fields=fields))
+        ended.append(replace(best, fields=fields))
     return ended
+
+
+def _informative(record: h.Record) -> tuple[bool, int]:
+    """Return whether the exception of a record has a known cause, and the length of its text."""
+    cause, _ = exceptions.cause_of_exception(exceptions.classify_record(record))
+    return cause != "failing-batches", len(record.cause or "")
 
 
 def _failed_runs(query: h.QueryFacts, failed: int, *, pasted: bool) -> str:
