@@ -225,6 +225,21 @@ RELATIONS: Final = (
         source="credit-based flow control: no credit without a free buffer",
     ),
     Relation(
+        name="rescales",
+        rules=("ST401",),
+        explain=("CP302",),
+        only=("taskmanager-lost",),
+        clause="it rescales whenever a TaskManager leaves or comes back",
+        source="AdaptiveScheduler: Executing reacts to lost and to new slots",
+    ),
+    Relation(
+        name="watermark",
+        causes=("stuck-watermark",),
+        explain=("BP106",),
+        clause="its event times fall behind",
+        source="currentEmitEventTimeLag of a source counts the split that has no new records",
+    ),
+    Relation(
         name="broker-unreachable",
         rules=("IO202",),
         causes=("wrong-advertised-listeners",),
@@ -262,6 +277,7 @@ RELATIONS: Final = (
             "CP202",
             "IO101",
             "IO201",
+            "IO203",
             "SK101",
         ),
         clause="the sink waits for locks until the database ends its transaction",
@@ -552,6 +568,13 @@ RELATIONS: Final = (
         explain=("MM202",),
         clause="the buffer pools request more memory than is available",
         source="NetworkBufferPool",
+    ),
+    Relation(
+        name="hot-partition",
+        rules=("RT310",),
+        explain=("RT303",),
+        clause="the task that reads it takes longest",
+        source="KafkaRDD has one task per topic partition",
     ),
     Relation(
         name="tasks-suffer",
