@@ -174,8 +174,9 @@ def page(kept: Kept) -> str:
     for each, title in TITLES.items():
         lines += [f"## {title}", "", *_summary(kept.get(each, {})), ""]
         lines += [*_by_scenario(kept.get(each, {})), ""]
-    if PAGE.is_file() and (live := live_section(PAGE.read_text())):
-        lines += [*live.rstrip().splitlines(), ""]
+    for title in (NEIGHBOURS, LIVE):
+        if PAGE.is_file() and (kept_section := section(PAGE.read_text(), title)):
+            lines += [*kept_section.rstrip().splitlines(), ""]
     lines += ["## More input, worse answer", "", *_losses(kept), ""]
     lines += [
         "## Each recording",
@@ -185,13 +186,22 @@ def page(kept: Kept) -> str:
     return "\n".join(lines) + "\n"
 
 
+NEIGHBOURS: Final = "## Neighbours and state"
 LIVE: Final = "## Live jobs"
+_NEXT: Final = "## More input"  # the section behind those of other scripts
 
 
-def live_section(page: str) -> str:
-    """Return the section of the page that `benchmarks.live` maintains, or an empty string."""
-    begin = page.find(LIVE)
+def section(page: str, title: str) -> str:
+    """Return a section of the page that another script maintains, or an empty string."""
+    begin = page.find(title)
     return page[begin : page.find("\n## ", begin) + 1] if begin >= 0 else ""
+
+
+def with_section(page: str, title: str, text: str) -> str:
+    """Replace a section of the page, or add it."""
+    block = f"{title}\n\n{text}\n"
+    old = section(page, title)
+    return page.replace(old, block) if old else page.replace(f"\n{_NEXT}", f"\n{block}{_NEXT}")
 
 
 def _unmeasured_note(kept: Kept) -> Iterator[str]:

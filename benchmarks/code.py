@@ -17,7 +17,7 @@ from tests import test_live_recordings as flink
 from tests import test_spark_live_recordings as spark_live
 from tests.archives import unpacked
 
-from .accuracy import LIVE, PAGE, live_section
+from .accuracy import LIVE, PAGE, section
 from .live import agrees, diagnose_paths
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def main() -> int:
 
 def _write(path: Path, text: str) -> None:
     page = path.read_text()
-    old = live_section(page)
+    old = section(page, LIVE)
     if not old:
         raise SystemExit(f"{path} has no section {LIVE}")
     above = old.partition(TITLE)[0].rstrip()

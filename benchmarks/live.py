@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -31,7 +30,7 @@ from tests import test_live_recordings as flink
 from tests import test_spark_live_recordings as spark_live
 from tests.archives import unpacked
 
-from .accuracy import LIVE, PAGE, live_section
+from .accuracy import LIVE, PAGE, section, with_section
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -180,16 +179,8 @@ def main() -> int:
     print(text)
     if args.write:
         page = PAGE.read_text()
-        block = f"{LIVE}\n\n{text}\n\n"
-        old = live_section(page)
-        if old:
-            _, title, code = old.partition("### ")  # `benchmarks.code` writes the rest
-            page = page.replace(old, block + title + code)
-        else:
-            page = re.sub(
-                r"^## More input", lambda found: block + found[0], page, flags=re.MULTILINE
-            )
-        PAGE.write_text(page)
+        _, title, code = section(page, LIVE).partition("### ")  # `benchmarks.code` writes the rest
+        PAGE.write_text(with_section(page, LIVE, f"{text}\n\n{title}{code}".rstrip() + "\n"))
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks import live
-from benchmarks.accuracy import LIVE, PARTS_OF_THE_TIME, TOPICS, live_section
+from benchmarks.accuracy import LIVE, PARTS_OF_THE_TIME, TOPICS, section
 from benchmarks.accuracy import outcome as outcome_of_part
 
 from .recordings import VARIANTS, Recording, outcome, recordings
@@ -106,5 +106,5 @@ def test_answers_on_live_jobs_are_graded_by_cause_and_culprit(
 
 def test_the_section_of_live_jobs_ends_before_the_next() -> None:
     page = f"# A\n\n## B\n\n{LIVE}\n\n| **live** | 1 |\n\n## C\n"
-    assert live_section(page) == f"{LIVE}\n\n| **live** | 1 |\n\n"
-    assert live_section("# A\n") == ""
+    assert section(page, LIVE) == f"{LIVE}\n\n| **live** | 1 |\n\n"
+    assert section("# A\n", LIVE) == ""

@@ -77,7 +77,7 @@ class Run:
     @property
     def engine(self) -> str:
         """`flink` or `spark`."""
-        return (ENGINES | SCRIPTS)[self.name.partition("/")[0]]
+        return "spark" if self.name.startswith("spark") else "flink"
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
