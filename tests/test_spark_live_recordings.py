@@ -31,6 +31,12 @@ PARTS = {
 # A log does not show where tasks wait, nor their records: there, the overload is the whole answer.
 # Lost records are warnings in the log only.
 LESS_PRECISE: dict[tuple[str, str], str | None] = {
+    # The configuration is in the event log, and the numbers of records in the log.
+    ("direct-capped", "log"): None,
+    ("direct-capped", "event log"): None,
+    ("direct-skewed", "log"): "overloaded",
+    ("direct-skewed", "event log"): "overloaded",
+    ("kafka-deleted", "event log"): "kafka-timeout",
     ("lookups", "log"): "overloaded",
     ("reports", "log"): "overloaded",
     ("code-udf", "log"): "overloaded",
@@ -46,7 +52,6 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
     # Only the sessions of the database show the lock.
     **{("database-contended", part): "overloaded" for part in PARTS},
     **{("database-locked", part): "hanging-batch" for part in PARTS},
-    ("database-contended", "event log"): None,
     ("late-snapshots", "log"): None,  # it does not contain the interval of the maintenance
     ("running-totals", "event log"): None,  # it does not contain the cached blocks
 }
@@ -80,6 +85,10 @@ def test_the_first_finding_is_the_fault(
         assert found == []
         return
     cause = LESS_PRECISE.get((name, part), expected["cause"])
+    if name == "database-contended" and part == "event log":
+        # Without the trigger interval, only several triggers in a row show that they are late.
+        assert {finding.cause for finding in found} <= {cause, None}
+        return
     if cause is None:
         assert [finding.cause for finding in found if finding.cause is not None] == []
         return
@@ -87,7 +96,12 @@ def test_the_first_finding_is_the_fault(
     if name == "worker-memory":
         options = [action.option for action in found[0].actions]
         assert "spark.executor.pyspark.memory" in options
-    failing = expected["verdict"] == "failing" and cause in (expected["cause"], "hanging-batch")
+    failing = expected["verdict"] == "failing" and cause in (
+        expected["cause"],
+        "hanging-batch",
+        "overloaded",
+        "kafka-timeout",
+    )
     assert (found[0].severity == "critical") == failing
 
 
