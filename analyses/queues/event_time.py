@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -71,7 +71,29 @@ def constant_period(mark: Mark | None) -> ConstantWatermark | None:
         since_us, buckets = point.time_us, buckets + 1
     if buckets == 0 or (buckets == 1 and (end.n < 2 or end.until_us <= since_us)):
         return None
+    before = mark.points[: len(mark.points) - buckets]
+    if value is not None and before and before[-1].last == value:
+        since_us = _reached_us(value, before)
     return ConstantWatermark(value, since_us, end.until_us, end)
+
+
+REAL_TIME_US: Final = 60_000_000
+"""Maximum delay of a watermark behind the clock in a job that does not replay old records."""
+
+
+def _reached_us(value: float, points: Sequence[MarkPoint]) -> int:
+    """Return when a watermark reached a value in the last of these buckets.
+
+    Watermarks follow the clock at a constant distance, which the bucket before shows. Without it, only the last sample
+    is certain.
+    """
+    last = points[-1]
+    if len(points) < 2 or points[-2].last is None:
+        return last.until_us
+    delay_us = points[-2].until_us - points[-2].last * 1000
+    if not 0 <= delay_us <= REAL_TIME_US:
+        return last.until_us
+    return min(max(round(value * 1000 + delay_us), last.time_us), last.until_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,6 +11,7 @@ from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Finding
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.queues.event_time import constant_period
 from flowdiag.analyses.queues.facts import Flow, FlowPoint, JobQueues, Mark, MarkPoint
 
 from .queues_workbench import FIRST, MINUTE, Queues, findings, judged, reasons
@@ -153,6 +154,44 @@ def test_a_silent_split_is_named() -> None:
     )
     assert "withIdleness" in finding.actions[0].text
     assert judged(bench.job()).cause == "stuck-watermark"
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "since_s"),
+    [
+        (5, 75),  # it reached this value 5 s after that time, in the middle of a minute
+        (600, 110),  # a replay: only the last sample of that minute is certain
+    ],
+)
+def test_a_watermark_that_stops_within_a_minute_of_a_log(delay_s: float, since_s: int) -> None:
+    stopped_ms = (75 - delay_s) * 1000.0
+
+    def minute(begin_s: int, *values_ms: float) -> MarkPoint:
+        until_us = (begin_s + 50) * 1_000_000
+        low, high = min(values_ms), max(values_ms)
+        ref = Ref(0, begin_s)
+        return MarkPoint(
+            begin_s * 1_000_000,
+            until_us,
+            len(values_ms),
+            low,
+            high,
+            values_ms[0],
+            values_ms[-1],
+            ref,
+        )
+
+    points = (
+        minute(0, (0 - delay_s) * 1000.0, (50 - delay_s) * 1000.0),
+        minute(60, (60 - delay_s) * 1000.0, stopped_ms),
+        minute(120, stopped_ms, stopped_ms),
+    )
+    mark = Mark(
+        key=SubtaskKey(WINDOW, 0), operator=None, name="currentInputWatermark", points=points
+    )
+    held = constant_period(mark)
+    assert held is not None
+    assert (held.since_us, held.until_us) == (since_s * 1_000_000, 170_000_000)
 
 
 def test_before_2_1_the_subtask_is_named() -> None:
