@@ -131,8 +131,11 @@ def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Rea
     loop = _first(marks, _LOOP)
     active, marks = frames[:loop], marks[:loop]
     mine, whole = _first(marks, _USER), reduce(or_, set(marks), 0)
+    chained = _first(marks, _CHAINED)
+    if mine is not None and chained is not None and chained < mine:
+        mine = None  # the user's function has passed the record on to a chained operator, such as a sink
     # Without user code, what the last operator of the chain calls.
-    caller = _first(marks, _CHAINED) if mine is None else mine
+    caller = chained if mine is None else mine
     calls = marks[:caller][::-1]  # from the call upwards
     above = active[:caller][::-1]
     component = _component(above, calls)
