@@ -39,7 +39,7 @@ def has_restarted(job: JobQueues, first_us: int | None, last_us: int | None) -> 
     """Return whether the job was restored or restarted between two times."""
     if first_us is None or last_us is None:
         return False
-    return any(first_us < us < last_us for us in _resumed_us(job))
+    return any(first_us < us < last_us for us in (*job.starts_us, *_resumed_us(job)))
 
 
 def has_resumed(job: JobQueues, first_us: int | None) -> bool:
