@@ -37,6 +37,7 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
     ("direct-skewed", "log"): "overloaded",
     ("direct-skewed", "event log"): "overloaded",
     ("kafka-deleted", "event log"): "kafka-timeout",
+    ("kafka-slow-executor", "log"): "overloaded",
     ("lookups", "log"): "overloaded",
     ("reports", "log"): "overloaded",
     ("code-udf", "log"): "overloaded",
