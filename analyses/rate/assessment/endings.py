@@ -220,9 +220,10 @@ class _Ending:
         return replace(query, events=events, unfinished=last)
 
     def settle_batch(self, batch: Batch, failed: Output | None) -> Batch:
-        """Remove the failure from a batch if the stop caused the failure.
+        """Return a batch as unfinished if the stop ended or rejected its jobs.
 
-        In an event log, the stop also ends the job of a running batch.
+        In an event log, the stop also ends the job of a running batch. If many batches wait, the stop makes all of them fail
+        within a second.
         """
         failed_us, ref = (failed.time_us, failed.ref) if failed is not None else (None, None)
         end, stop = batch.end_ms, self.stop_us
@@ -234,7 +235,11 @@ class _Ending:
             failed_us = batch.end_ms * 1000
         if not batch.failed_outputs or not self.has_caused(failed_us, batch.reason, ref):
             return batch
-        return replace(batch, failed_outputs=0)
+        if batch.state != "completed" or (
+            batch.processing_ms is not None and not batch.approximate
+        ):
+            return replace(batch, failed_outputs=0)
+        return replace(batch, state="queued", end_ms=None, processing_ms=None, failed_outputs=0)
 
 
 def _repeats_query_failure(record: Record) -> bool:
