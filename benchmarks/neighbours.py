@@ -48,6 +48,7 @@ _GENERAL: Final[Mapping[str, frozenset[str]]] = {
     "database-deadlock": frozenset({"taskmanager-lost", "slow-database"}),
     "database-lock": frozenset({"slow-operator", "slow-database"}),
     "kafka-quota": frozenset({"slow-kafka", "slow-operator"}),
+    "local-disk-fails": frozenset({"storage-failure"}),
     "log-position-lost": frozenset({"task-failure"}),
     "multiplied-state": frozenset({"slow-open", "slow-restore"}),
     "offsets-out-of-range": frozenset({"slow-operator", "sleeping-in-operator"}),
