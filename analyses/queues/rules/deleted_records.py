@@ -13,7 +13,7 @@ permanently missing from the results.
 How it decides
 --------------
 Kafka's client logs that its position is out of range and that it resets the position. If the new position is higher,
-the difference is the number of lost records. If it is lower, somebody deleted and recreated the topic, or a replica
+the difference is the number of lost records. If it is lower, the topic was deleted and recreated, or a replica
 without the latest records became the leader. If a job starts without a position, a reset loses no
 records. A loss counts as ongoing if it happened within `recent` of the end of the input.
 

@@ -15,9 +15,8 @@ At the end of the input, the subtask has at least `share` of the `pendingRecords
 `ratio` times the mean of its siblings. Its delay is at least `delay`, and its lag grows. The subtask also emits
 at least `records` times as many records as its siblings on average. A subtask that emits about as many records as
 its siblings is slow, not hot. A subtask that waits for downstream tasks is neither. In the output of
-`kafka-consumer-groups`, the rule looks for the partition with the same share of the lag. With such an output, the lag
-of this partition counts as well, if the subtask that emits most is busy: a busy source rarely fetches, and its
-`pendingRecords` stays too low.
+`kafka-consumer-groups`, the rule looks for the partition with the same share of the lag. If the subtask that emits most
+is busy, the lag of this partition counts as well. A busy source rarely fetches, and its `pendingRecords` stays too low.
 
 False alarms
 ------------

@@ -68,8 +68,8 @@ def _frequent_taskmanager(loop: list[h.Rescale]) -> tuple[str | None, str | None
     """
     lost = Counter((r.taskmanager, r.host) for r in loop if r.taskmanager or r.host)
     ((taskmanager, host), times) = lost.most_common(1)[0] if lost else ((None, None), 0)
-    is_usual = times >= 2 and times > lost.total() / 2
-    return (taskmanager, host, times) if is_usual else (None, None, 0)
+    is_frequent = times >= 2 and times > lost.total() / 2
+    return (taskmanager, host, times) if is_frequent else (None, None, 0)
 
 
 def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Finding:
