@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
@@ -71,22 +72,22 @@ def constant_period(mark: Mark | None) -> ConstantWatermark | None:
         since_us, buckets = point.time_us, buckets + 1
     if buckets == 0 or (buckets == 1 and (end.n < 2 or end.until_us <= since_us)):
         return None
-    before = mark.points[: len(mark.points) - buckets]
-    if value is not None and before and before[-1].last == value:
-        since_us = _reached_us(value, before)
-    return ConstantWatermark(value, since_us, end.until_us, end)
+    reached_us = _reached_us(value, mark.points[: len(mark.points) - buckets])
+    return ConstantWatermark(value, int(min(since_us, reached_us)), end.until_us, end)
 
 
 REAL_TIME_US: Final = 60_000_000
 """Maximum delay of a watermark behind the clock in a job that does not replay old records."""
 
 
-def _reached_us(value: float, points: Sequence[MarkPoint]) -> int:
-    """Return when a watermark reached a value in the last of these buckets.
+def _reached_us(value: float | None, points: Sequence[MarkPoint]) -> float:
+    """Return when a watermark reached a value in the last of these buckets, or infinity if it did not.
 
     Watermarks follow the clock at a constant distance, which the bucket before shows. Without it, only the last sample
     is certain.
     """
+    if value is None or not points or points[-1].last != value:
+        return inf
     last = points[-1]
     if len(points) < 2 or points[-2].last is None:
         return last.until_us
