@@ -68,6 +68,7 @@ _TROUBLES: Final = (
     "rest-handler-failed",
     "rest-request-failed",
     "application-failed",
+    "application-not-executed",
     "entrypoint-failed",
     "yarn-request-too-large",
     "yarn-largest-container",

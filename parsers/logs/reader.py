@@ -95,7 +95,9 @@ class _Candidate(NamedTuple):
 
 
 def _is_unused_failure(record: Record, found: Recognized) -> bool:
-    """Return whether a record reports a failure through a known message that no rule uses."""
+    """Return whether a record reports a failure through a known message that no rule uses, or only some commands."""
+    if found.template.id == "application-not-executed":
+        return True
     only_known = found.template.trace and found.template.event is Event.KNOWN
     return only_known and failure_line(body_of(record.head)) is not None
 

@@ -25,13 +25,21 @@ OF_YARN: Final = (
 )
 
 
+_OF_MAIN_METHODS: Final = (
+    "application-failed",
+    "application-not-executed",
+    "rest-request-failed",
+    "rest-handler-failed",
+)
+
+
 def is_submission(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
     if _RAN.search(" ".join(filter(None, [trouble.cause, trouble.values.get("exception")]))):
         return False
     accepted = facts.accepted_us.get(trouble.source) if trouble.source is not None else None
     if accepted is not None and (trouble.first_us or 0) >= accepted:
         return False
-    if trouble.kind in ("application-failed", "rest-request-failed", "rest-handler-failed"):
+    if trouble.kind in _OF_MAIN_METHODS:
         # Once a job was scheduled, its own failures are more specific.
         return not any(start.tasks for job in facts.jobs for start in job.starts)
     return True

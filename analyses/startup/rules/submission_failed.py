@@ -46,11 +46,14 @@ _KINDS: Final = (
     "entrypoint-failed",
     "job-submission-failed",
     "application-failed",
+    "application-not-executed",
     "client-failed",
     "rest-request-failed",
     "rest-handler-failed",
 )
-_OF_SUBMISSIONS: Final = tuple(sorted({CAUSE_OF_CLASS[name][0] for name in KEEPS}))
+_OF_SUBMISSIONS: Final = tuple(
+    sorted({*s.OF_CLUSTERS, *(CAUSE_OF_CLASS[name][0] for name in KEEPS)})
+)
 _WORDS: Final = {
     "entrypoint-failed": "The cluster failed to start",
     "client-failed": "The client could not submit",
