@@ -51,9 +51,13 @@ _KINDS: Final = (
     "rest-request-failed",
     "rest-handler-failed",
 )
-_OF_SUBMISSIONS: Final = tuple(
-    sorted({*s.OF_CLUSTERS, *(CAUSE_OF_CLASS[name][0] for name in KEEPS)})
-)
+_KEEPING: Final = tuple(sorted({CAUSE_OF_CLASS[name][0] for name in KEEPS}))
+_ALSO: Final = {
+    "entrypoint-failed": s.OF_CLUSTERS,
+    # The client may only fail to reach the JobManager.
+    "client-failed": _KEEPING,
+}
+_OF_SUBMISSIONS: Final = (*s.OF_CLUSTERS, *_KEEPING)
 _WORDS: Final = {
     "entrypoint-failed": "The cluster failed to start",
     "client-failed": "The client could not submit",
@@ -130,7 +134,7 @@ def _trouble_finding(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Find
     first = troubles[0]
     reason = first.cause or first.values.get("exception") or s.NO_REASON
     what = _WORDS.get(first.kind, "The submission failed")
-    also = s.OF_CLUSTERS if first.kind == "entrypoint-failed" else _OF_SUBMISSIONS
+    also = _ALSO.get(first.kind, _OF_SUBMISSIONS)
     yarn = facts.of_kind(*s.OF_YARN)
     hint = f"; YARN: {s.yarn_text(yarn[0])}" if yarn else ""
     count = max(trouble.count for trouble in troubles)
