@@ -44,24 +44,33 @@ WINDOWS: Final[Mapping[str, Callable[[Run], windows.Window]]] = {
 }
 
 _GENERAL: Final[Mapping[str, frozenset[str]]] = {
-    "constraint-violated": frozenset({"taskmanager-lost"}),
-    "database-deadlock": frozenset({"taskmanager-lost", "slow-database"}),
+    "constraint-violated": frozenset({"taskmanager-lost", "task-failure"}),
+    "database-deadlock": frozenset(
+        {"taskmanager-lost", "slow-database", "task-failure", "snapshot-exception"}
+    ),
     "database-lock": frozenset({"slow-operator", "slow-database"}),
-    "kafka-quota": frozenset({"slow-kafka", "slow-operator"}),
+    "fenced-transaction": frozenset({"task-failure"}),
+    "invalid-sql": frozenset({"submission-failed"}),
+    "kafka-quota": frozenset({"slow-kafka", "slow-operator", "task-failure"}),
     "local-disk-fails": frozenset({"storage-failure"}),
     "log-position-lost": frozenset({"task-failure"}),
+    "no-connection-left": frozenset({"task-failure"}),
     "multiplied-state": frozenset({"slow-open", "slow-restore"}),
     "offsets-out-of-range": frozenset({"slow-operator", "sleeping-in-operator"}),
     "offsets-went-back": frozenset({"unknown-topic"}),
     "out-of-memory": frozenset({"taskmanager-lost"}),
-    "service-unreachable": frozenset({"taskmanager-lost"}),
+    "record-too-large": frozenset({"task-failure"}),
+    "rescale-loop": frozenset({"taskmanager-lost"}),
+    "service-unreachable": frozenset({"taskmanager-lost", "task-failure"}),
     "small-fetches": frozenset({"slow-kafka"}),
     "slow-async-state": frozenset({"slow-operator"}),
     "slow-database": frozenset({"slow-operator"}),
     "slow-kafka": frozenset({"kafka-timeout", "slow-operator"}),
     "slow-local-disk": frozenset({"slow-operator", "slow-sync-snapshot"}),
-    "storage-failure": frozenset({"service-unreachable", "slow-checkpoint-storage", "task-hangs"}),
-    "too-few-replicas": frozenset({"kafka-timeout"}),
+    "storage-failure": frozenset(
+        {"service-unreachable", "slow-checkpoint-storage", "submission-failed", "task-hangs"}
+    ),
+    "too-few-replicas": frozenset({"kafka-timeout", "snapshot-exception"}),
     "write-stall": frozenset({"slow-operator", "slow-sync-snapshot"}),
     "wrong-advertised-listeners": frozenset({"kafka-timeout"}),
 }
