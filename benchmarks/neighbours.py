@@ -140,8 +140,8 @@ def table(graded: Sequence[Case]) -> Iterator[str]:
     """Yield the lines of the section."""
     yield from (
         "Recordings of jobs with Kafka, databases, object stores and large state, and of rescaled jobs. Each input is",
-        "diagnosed as `flowdiag diagnose` does. *Less precise*: the input does not show the reason, and the report names",
-        "the effect. *Called healthy*: the input does not show the fault. Measured by `python -m benchmarks.neighbours`.",
+        "diagnosed as `flowdiag diagnose` does. *Less precise* answers name",
+        "the effect, because the input does not show the reason. *Called healthy*: the input does not show the fault. Measured by `python -m benchmarks.neighbours`.",
         "",
         "| input | " + " | ".join(ORDER) + " |",
         "|---" * (len(ORDER) + 1) + "|",
