@@ -33,7 +33,7 @@ def failed_query(
     # Event logs contain no time for the end of a query, but logs and listeners do.
     last = max(record.time_us or 0 for record in records)
     found = exceptions.classify_record(ended[-1])
-    cause, missing = _cause_of(assessed, found)
+    cause, missing = _cause_of(assessed, ended[-1], found)
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = _triggers_after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= worked
@@ -80,11 +80,15 @@ def failed_query(
 
 
 def _cause_of(
-    assessed: h.AssessedApplication, found: Classified | None
+    assessed: h.AssessedApplication, last: h.Record, found: Classified | None
 ) -> tuple[str, list[h.Record]]:
-    """Return the cause, and the record about a missing topic if a timeout of Kafka's client hides it."""
+    """Return the cause, and the record about a missing topic if a timeout for a partition of this topic hides it."""
     cause, _ = exceptions.cause_of_exception(found)
-    missing = assessed.app.incidents_of("kafka-topic-missing")[-1:]
+    missing = [
+        record
+        for record in assessed.app.incidents_of("kafka-topic-missing")
+        if record.fields["topic"] in (last.cause or "")
+    ][-1:]
     return ("unknown-topic", missing) if missing and cause == "kafka-timeout" else (cause, [])
 
 
