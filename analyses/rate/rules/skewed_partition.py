@@ -15,10 +15,11 @@ For DStreams, the rule uses the offset ranges of the recent batches, or the rang
 For queries, it uses the backlog of each partition in the recent triggers: the latest offset minus the end
 offset.
 
-Among at least `partitions` partitions, one must have `ratio` times the mean of the others, and at least `floor` records
-more. If a single task takes most of the time of the batches, `few` records are enough. The same partition must stand out in `share` of the batches or triggers. The rule needs at least `min-batches`
-batches or triggers. In addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a
-query, the backlog must grow.
+Among at least `partitions` partitions, one must have `ratio` times the mean of the others, and at least `floor`
+records more. If a single task takes most of the time of the batches, `few` records are enough. The same partition
+must stand out in `share` of the batches or triggers. The rule needs at least `min-batches` batches or triggers. In
+addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a query, the backlog
+must grow.
 
 What to do
 ----------
